@@ -3,6 +3,7 @@
 //! The lock is taken here: its holder has closed what was freed while others held it.
 
 use super::delayed::Delay;
+use super::kept::{BLOCK_PART as KEPT_BLOCK_PART, LONGER_PART as KEPT_LONGER_PART};
 use super::{CLOSED, Pages, SpanId, State};
 use crate::base::sync::Ordering;
 use crate::base::ticks::Tick;
@@ -151,5 +152,76 @@ impl<O: Os> Pages<O> {
         self.span(id).set_class(SizeClass::NONE);
         self.span(id).set_next(state.unused_spans);
         state.unused_spans = id;
+    }
+}
+
+/// Kept blocks (`kept`).
+impl<O: Os> Pages<O> {
+    /// Keeps a large block that its owner frees; `Full` where it is to be closed.
+    pub(super) fn keep(&self, id: SpanId, block: u64) -> Delay {
+        let kept = &self.kept;
+        let bytes = self.span(id).units.get() as usize * UNIT_BYTES;
+        let most = kept.most.load(Ordering::Relaxed);
+        // The hardened policy wants no run again that it has just given back.
+        let is_too_much =
+            bytes > most / KEPT_BLOCK_PART || kept.bytes.load(Ordering::Relaxed).saturating_add(bytes) > most;
+        if is_too_much || self.keeps_marks() {
+            return if kept.holds(block) { Delay::Twice } else { Delay::Full };
+        }
+        // Before the block is there, so that a thread that takes it finds it counted.
+        kept.count(bytes);
+        let outcome = kept.frees.delay(block);
+        if outcome != Delay::Left {
+            kept.discount(bytes);
+        }
+        outcome
+    }
+
+    /// A kept block for a request of so many units. It keeps its length and what was asked for it.
+    #[inline]
+    pub(super) fn take_kept(&self, units: u32) -> Option<SpanId> {
+        if !self.kept.frees.has_any() {
+            return None;
+        }
+        let id_of = |block: u64| SpanId(block as u32);
+        let fits = |block: u64| {
+            let span = self.span(id_of(block));
+            (units..=units + units / KEPT_LONGER_PART).contains(&span.units.get())
+                && self.delayed_free(id_of(block), self.address_of(span.start.get())) == block
+        };
+        let block = self.kept.frees.take_one(fits)?;
+        let id = id_of(block);
+        self.kept.discount(self.span(id).units.get() as usize * UNIT_BYTES);
+        if self.kept.frees.holds(block) {
+            // Two threads freed it at the same moment, and none was told. It is nobody's any more.
+            self.note_freed_twice(self.address_of(self.span(id).start.get()));
+            return None;
+        }
+        // It may have been had, resized and freed by others since the look.
+        if !fits(block) {
+            self.close_taken(block);
+            return None;
+        }
+        Some(id)
+    }
+
+    /// Closes all kept blocks; false where there are none.
+    #[inline]
+    pub(super) fn close_kept(&self, state: &mut Guard<'_, State, O>) -> bool {
+        self.kept.frees.has_any() && self.close_kept_ones(state)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn close_kept_ones(&self, state: &mut Guard<'_, State, O>) -> bool {
+        let at = self.clock.load();
+        let mut any = false;
+        for block in self.kept.frees.take() {
+            any = true;
+            let id = SpanId(block as u32);
+            self.kept.discount(self.span(id).units.get() as usize * UNIT_BYTES);
+            self.close_freed(state, block, at);
+        }
+        any
     }
 }

@@ -5,24 +5,20 @@
 //! tick, a look at the figures, a limit and a heap that is about to grow close all of them: whoever takes the lock by
 //! `Pages::lock`. They are bounded by places and by bytes (docs/decisions/0118).
 
-use super::delayed::{Delay, DelayedFrees};
-use super::grow::Place;
-use super::{Pages, SpanId, State};
+use super::delayed::DelayedFrees;
 use crate::base::sync::{AtomicUsize, Ordering, update};
-use crate::class::{SizeClass, UNIT_BYTES};
-use crate::os::{Guard, Os};
 
 /// A block that serves has at most this part more than was asked for.
-const LONGER_PART: u32 = 8;
+pub(super) const LONGER_PART: u32 = 8;
 /// A block has at most this part of the bytes that all may have.
-const BLOCK_PART: usize = 2;
+pub(super) const BLOCK_PART: usize = 2;
 /// The bytes that all may have, before upkeep has said so and where it has no thread to look after them.
 pub const LEAST_KEPT: usize = 2 << 20;
 
 pub struct Kept {
-    frees: DelayedFrees,
-    bytes: AtomicUsize,
-    most: AtomicUsize,
+    pub(super) frees: DelayedFrees,
+    pub(super) bytes: AtomicUsize,
+    pub(super) most: AtomicUsize,
 }
 
 impl Kept {
@@ -34,12 +30,12 @@ impl Kept {
         self.most.store(bytes, Ordering::Relaxed);
     }
 
-    fn count(&self, bytes: usize) {
+    pub(super) fn count(&self, bytes: usize) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// A program that resizes a block which another of its threads frees may have changed its length: never below nothing.
-    fn discount(&self, bytes: usize) {
+    pub(super) fn discount(&self, bytes: usize) {
         let _ =
             update(&self.bytes, Ordering::Relaxed, Ordering::Relaxed, |sum| Some(sum.saturating_sub(bytes)));
     }
@@ -55,83 +51,13 @@ impl Kept {
     }
 }
 
-impl<O: Os> Pages<O> {
-    /// Keeps a large block that its owner frees; `Full` where it is to be closed.
-    pub(super) fn keep(&self, id: SpanId, block: u64) -> Delay {
-        let kept = &self.kept;
-        let bytes = self.span(id).units.get() as usize * UNIT_BYTES;
-        let most = kept.most.load(Ordering::Relaxed);
-        // The hardened policy wants no run again that it has just given back.
-        let is_too_much =
-            bytes > most / BLOCK_PART || kept.bytes.load(Ordering::Relaxed).saturating_add(bytes) > most;
-        if is_too_much || self.keeps_marks() {
-            return if kept.holds(block) { Delay::Twice } else { Delay::Full };
-        }
-        // Before the block is there, so that a thread that takes it finds it counted.
-        kept.count(bytes);
-        let outcome = kept.frees.delay(block);
-        if outcome != Delay::Left {
-            kept.discount(bytes);
-        }
-        outcome
-    }
-
-    /// A kept block for a request of this place. It keeps its length and what was asked for it.
-    #[inline]
-    pub(super) fn take_kept(&self, class: SizeClass, place: Place) -> Option<SpanId> {
-        let Place { units, align: 1, room: 0 } = place else { return None };
-        if class != SizeClass::LARGE || !self.kept.frees.has_any() {
-            return None;
-        }
-        let id_of = |block: u64| SpanId(block as u32);
-        let fits = |block: u64| {
-            let span = self.span(id_of(block));
-            (units..=units + units / LONGER_PART).contains(&span.units.get())
-                && self.delayed_free(id_of(block), self.address_of(span.start.get())) == block
-        };
-        let block = self.kept.frees.take_one(fits)?;
-        let id = id_of(block);
-        self.kept.discount(self.span(id).units.get() as usize * UNIT_BYTES);
-        if self.kept.frees.holds(block) {
-            // Two threads freed it at the same moment, and none was told. It is nobody's any more.
-            self.note_freed_twice(self.address_of(self.span(id).start.get()));
-            return None;
-        }
-        // It may have been had, resized and freed by others since the look.
-        if !fits(block) {
-            self.close_taken(block);
-            return None;
-        }
-        Some(id)
-    }
-
-    /// Closes all kept blocks; false where there are none.
-    #[inline]
-    pub(super) fn close_kept(&self, state: &mut Guard<'_, State, O>) -> bool {
-        self.kept.frees.has_any() && self.close_kept_ones(state)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn close_kept_ones(&self, state: &mut Guard<'_, State, O>) -> bool {
-        let at = self.clock.load();
-        let mut any = false;
-        for block in self.kept.frees.take() {
-            any = true;
-            let id = SpanId(block as u32);
-            self.kept.discount(self.span(id).units.get() as usize * UNIT_BYTES);
-            self.close_freed(state, block, at);
-        }
-        any
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::base::ticks::Tick;
     use crate::large::Large;
     use crate::os::Linux;
+    use crate::pages::Pages;
 
     fn started() -> (Linux, Pages<Linux>, Large) {
         let (os, pages) = (Linux::new(), Pages::new());

@@ -27,7 +27,11 @@ impl<O: Os> Pages<O> {
         if bytes > self.range_bytes() {
             return None;
         }
-        if let Some(id) = self.take_kept(class, place) {
+        if class == SizeClass::LARGE
+            && place.align == 1
+            && place.room == 0
+            && let Some(id) = self.take_kept(units)
+        {
             return Some((id, false));
         }
         let mut state = match self.state.lock_soon() {
