@@ -151,7 +151,8 @@ fn what_fills_its_group_has_said_who_leaks_when_the_kernel_ends_it() {
             let text = words_in(folder.path());
             assert!(text.contains(": the control group is 98% full\n"), "{way} {threads}: {text}");
             assert_eq!(number(&text, "control group, limit:"), GROUP_BYTES);
-            assert!(number(&text, "control group, in use:") >= GROUP_BYTES / 100 * 98, "{text}");
+            // Read once more for the file: some of it may have gone back since it was 98 %.
+            assert!(number(&text, "control group, in use:") >= GROUP_BYTES / 100 * 97, "{text}");
             assert!(is_near(number(&text, "= resident"), GROUP_BYTES, 8), "{text}");
             the_bridge_ends_at_the_resident_bytes(&text, threads);
             names_the_leak(ground, folder.path());
