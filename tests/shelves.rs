@@ -300,7 +300,7 @@ struct Decision {
     file: String,
     number: String,
     title: String,
-    /// What stands behind the date.
+    /// The text behind the date.
     status: String,
     /// The first sentence of the choice; empty in a record that another one replaced.
     choice: String,
@@ -343,7 +343,7 @@ impl Decision {
         links.filter_map(|link| link.split_once(']')).map(|(number, _)| number.to_owned()).collect()
     }
 
-    /// What the index says of the record.
+    /// The line of the index about the record.
     fn line(&self) -> String {
         let sentences = self.status.split('[').skip(1).filter_map(|link| link.split_once(')'));
         let links: Vec<String> = sentences

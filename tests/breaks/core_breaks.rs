@@ -95,6 +95,30 @@ pub const BREAKS: &[Break] = &[
         "live_blocks_that_carry_their_keys_are_freed_and_no_cache_is_emptied",
     ),
     core(
+        "kept_blocks_stay_when_the_pages_are_looked_at",
+        "self.close_kept(&mut state);\n        state",
+        "state",
+        "kept_blocks_have_at_most_their_bytes_and_a_look_at_the_pages_closes_them",
+    ),
+    core(
+        "a_kept_block_serves_although_it_is_too_short",
+        "(units..=units + units / KEPT_LONGER_PART)",
+        "(1..=units + units / KEPT_LONGER_PART)",
+        "a_freed_block_serves_the_next_request_that_it_fits_and_the_lock_is_not_taken",
+    ),
+    core(
+        "a_heap_grows_although_kept_blocks_would_do",
+        "if self.close_kept(state)\n",
+        "if self.close_kept(state) && units == 0\n",
+        "a_heap_that_would_grow_uses_what_is_kept_first",
+    ),
+    core(
+        "a_child_goes_on_with_its_parents_count_of_kept_bytes",
+        "self.kept.forget_bytes();",
+        "",
+        "a_child_closes_what_its_parent_kept",
+    ),
+    core(
         "what_nothing_can_serve_is_relieved_for",
         "let could_help = self.upkeep.could_help(&self.floors, bytes, align);",
         "let could_help = self.upkeep.could_help(&self.floors, bytes, align) || bytes > 0;",

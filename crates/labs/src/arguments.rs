@@ -20,7 +20,7 @@ Examples:
 
 Exit status: 0 done, 1 failed, 2 not understood, 3 void (the controls were not seen), 130 interrupted";
 
-/// What is asked for.
+/// The request.
 pub enum Chosen {
     List {
         json: bool,

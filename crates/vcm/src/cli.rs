@@ -162,7 +162,7 @@ pub struct Config {
     override_usage = "vcm lab <list|LAB EXPERIMENT|LAB up|run|down> [OPTIONS]"
 )]
 pub struct Lab {
-    /// What `vcm-lab` is given
+    /// The arguments for `vcm-lab`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARG")]
     pub arguments: Vec<OsString>,
 }

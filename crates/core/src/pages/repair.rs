@@ -52,6 +52,7 @@ impl<O: Os> Pages<O> {
         if outermost {
             // Delayed frees are closed before classes count their spans.
             drop(self.lock());
+            self.kept.forget_bytes();
         }
     }
 

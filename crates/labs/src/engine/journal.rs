@@ -112,7 +112,7 @@ impl Journal {
         done
     }
 
-    /// What was added last was not made after all.
+    /// The thing that was added last was not made after all.
     pub fn forget_last(&self) -> Result<()> {
         let mut inner = self.lock();
         inner.made.pop();
@@ -182,7 +182,7 @@ impl Drop for Journal {
 }
 
 impl Inner {
-    /// Writes what outlives processes, if that is not what is written already. What lies in a directory that goes
+    /// Writes what outlives processes, if that is not what is written already. A file in a directory that goes
     /// whole needs no line of its own.
     fn renew(&mut self) -> Result<()> {
         let mut lasting: Vec<Lasting> = Vec::new();

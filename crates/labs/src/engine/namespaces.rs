@@ -195,7 +195,7 @@ fn stay() -> ! {
     }
 }
 
-/// Waits for the run. What one that was killed has left on the disk is undone, when all its processes are gone.
+/// Waits for the run. The files that a killed one has left are undone, when all its processes are gone.
 fn wait_for(child: Pid, mut outer: UnixStream, journal: &Journal) -> [u8; 2] {
     if let Err(error) = hand_on_signals(child) {
         tell::line(&format!("{error:#}"));
