@@ -29,6 +29,9 @@ pub enum Delay {
 }
 
 impl DelayedFrees {
+    /// Where its places lie.
+    pub(super) const PLACES: usize = core::mem::offset_of!(Self, places);
+
     #[cfg(not(loom))]
     pub const fn new() -> Self {
         DelayedFrees {

@@ -1,7 +1,10 @@
 //! The places of this layer's numbers, for readers outside the process (docs/design/window.md).
 
+use super::delayed::DelayedFrees;
+use super::kept::Kept;
 use super::runs::{Group, HugePage, Runs};
 use super::{HUGE_PAGE_BYTES, LargeStats, Limits, Pages, Span, State, Table, Withheld};
+use crate::base::ceilings::DELAYED_FREES;
 use crate::base::place::{Places, Within};
 use crate::base::relaxed::RelaxedCell;
 use crate::base::sync::{AtomicU8, AtomicU32};
@@ -13,7 +16,7 @@ impl<O: Os> Pages<O> {
     /// Adds the places of a back that lies so far in the heap.
     pub(crate) const fn places(list: Places, at: usize) -> Places {
         let list = Self::places_of_state(list, at + offset_of!(Self, state));
-        let limits = at + offset_of!(Self, limits);
+        let (limits, kept) = (at + offset_of!(Self, limits), at + offset_of!(Self, kept));
         let list = list
             .one("pages.base", 8, at + offset_of!(Self, base))
             .one("pages.grown", 8, at + offset_of!(Self, grown))
@@ -23,6 +26,9 @@ impl<O: Os> Pages<O> {
             .one("pages.releasing_lock", 4, at + offset_of!(Self, releasing) + Mutex::<Withheld, O>::STATE)
             .one("limits.soft", 8, limits + offset_of!(Limits, soft))
             .one("limits.hard", 8, limits + offset_of!(Limits, hard))
+            .one("large.kept_bytes", 8, kept + offset_of!(Kept, bytes))
+            // 0: none.
+            .many("large.kept", 8, kept + offset_of!(Kept, frees) + DelayedFrees::PLACES, (8, DELAYED_FREES))
             .constant("unit.bytes", UNIT_BYTES)
             .constant("block.bytes", HUGE_PAGE_BYTES)
             .constant("block.entry_bytes", size_of::<HugePage>())

@@ -58,6 +58,12 @@ impl Column<'_> {
         self.in_bytes(self.heap, class)
     }
 
+    /// How many of its numbers are not 0.
+    pub fn count_of_set(&self) -> u64 {
+        let count = self.place.map_or(0, |place| place.count);
+        (0..count).filter(|index| self.of(*index) != 0).count() as u64
+    }
+
     fn in_bytes(&self, heap: &[u8], class: usize) -> u64 {
         self.place.map_or(0, |place| in_bytes(heap, place, class))
     }

@@ -114,9 +114,9 @@ impl Snapshot {
             missing: Vec::new(),
         };
         if snapshot.is_started {
-            snapshot.add_counters(&counters);
+            let kept = snapshot.add_counters(&counters);
             snapshot.add_blocks(&counters, &pages.heap);
-            snapshot.add_residence(&pages.heap);
+            snapshot.add_residence(&pages.heap, kept);
             if !snapshot.can_be() {
                 return Err(lie());
             }
@@ -152,7 +152,8 @@ impl Snapshot {
         self.torn.is_none() && !self.pages_apart
     }
 
-    fn add_counters(&mut self, counters: &Counters) {
+    /// Adds what needs no look at pages, and returns the bytes of kept blocks.
+    fn add_counters(&mut self, counters: &Counters) -> u64 {
         let limit = |name| Some(counters.one(name)).filter(|bytes| *bytes != u64::MAX).unwrap_or(0);
         let guarded = counters.one("guards.open");
         let of = |count: &str, bytes: &str| counters.one(count).saturating_mul(counters.constant(bytes));
@@ -161,14 +162,18 @@ impl Snapshot {
         let large_without = |name, quarantined| {
             counters.one(name).saturating_sub(counters.of_some_libraries(quarantined).of(0))
         };
-        let large = large_without("large.bytes", "large.quarantined_bytes");
-        let large_requested = large_without("large.requested", "large.quarantined_requested");
+        let of_spans = large_without("large.bytes", "large.quarantined_bytes");
+        let kept = Kept::of(counters, of_spans, counters.one("large.requested"));
+        let large = of_spans - kept.bytes;
+        let large_requested =
+            large_without("large.requested", "large.quarantined_requested").saturating_sub(kept.requested);
         self.stats = Stats {
-            large_blocks: large_without("large.blocks", "large.quarantined_blocks"),
+            large_blocks: large_without("large.blocks", "large.quarantined_blocks")
+                .saturating_sub(kept.blocks),
             large,
             live: large.saturating_add(guarded),
             live_requested: large_requested.saturating_add(counters.one("guards.requested")),
-            quarantined: counters.one("large.bytes").saturating_sub(large),
+            quarantined: counters.one("large.bytes").saturating_sub(of_spans),
             mapped: blocks.saturating_sub(lost),
             spans: counters.one("pages.spans_open"),
             cache_limit: counters.one("budget.limit"),
@@ -189,6 +194,7 @@ impl Snapshot {
             guarded_samples: counters.one("guards.samples"),
             ..Stats::default()
         };
+        kept.bytes
     }
 
     fn add_blocks(&mut self, counters: &Counters, residence: &Residence) {
@@ -234,8 +240,8 @@ impl Snapshot {
         }
     }
 
-    /// As `Heap::stats` does it: guarded blocks are live blocks of a page.
-    fn add_residence(&mut self, residence: &Residence) {
+    /// As `Heap::stats` does it: guarded blocks are live blocks of a page, and kept ones are free.
+    fn add_residence(&mut self, residence: &Residence, kept: u64) {
         let of_classes = self.classes.iter().fold(0, |sum: u64, class| {
             sum.saturating_add(class.quarantined_blocks.saturating_mul(class.block_bytes))
         });
@@ -247,8 +253,8 @@ impl Snapshot {
         let outside = residence.by_class.first().copied().unwrap_or(0);
         let in_spans = sum(&[residence.guarded.min(stats.guarded), all - outside]);
         stats.not_in_memory =
-            sum(&[spans, stats.large, large_quarantined, stats.guarded]).saturating_sub(in_spans);
-        stats.dirty_free = sum(&[residence.guarded, all]).saturating_sub(in_spans);
+            sum(&[spans, stats.large, kept, large_quarantined, stats.guarded]).saturating_sub(in_spans);
+        stats.dirty_free = sum(&[residence.guarded, all, kept]).saturating_sub(in_spans);
         stats.metadata = residence.metadata;
         stats.resident = sum(&[residence.guarded, all, residence.metadata]);
     }
@@ -280,6 +286,28 @@ impl Snapshot {
     /// The option called so.
     pub fn setting(&self, name: &str) -> Option<&Setting> {
         self.settings.iter().find(|setting| setting.name == name)
+    }
+}
+
+/// Large blocks that were freed a moment ago and are not closed yet (docs/decisions/0118): to the program they are free.
+#[derive(Default)]
+struct Kept {
+    blocks: u64,
+    bytes: u64,
+    /// The part of what was asked for all open ones that is theirs by their bytes.
+    requested: u64,
+}
+
+impl Kept {
+    fn of(counters: &Counters, open: u64, requested: u64) -> Kept {
+        let places = counters.of_some_libraries("large.kept");
+        // They are taken without a lock: bytes and open blocks may be of two moments.
+        let bytes = counters.of_some_libraries("large.kept_bytes").of(0).min(open);
+        if bytes == 0 {
+            return Kept::default();
+        }
+        let requested = u128::from(requested) * u128::from(bytes) / u128::from(open);
+        Kept { blocks: places.count_of_set(), bytes, requested: u64::try_from(requested).unwrap_or(u64::MAX) }
     }
 }
 

@@ -100,6 +100,19 @@ fn a_look_at_a_heap_under_change_says_that_it_is_torn() {
 }
 
 #[test]
+fn large_blocks_that_were_freed_a_moment_ago_are_free_in_a_look_that_closes_none() {
+    let heap = Box::new(Heap::new(Fake::default()));
+    let window = Window::new(&raw const *heap, "");
+    let blocks: Vec<usize> = (0..20).map(|_| heap.allocate(300 << 10)).collect();
+    blocks.iter().take(5).for_each(|block| heap.free(*block));
+    let seen = look(&window);
+    let of = |stats: &Stats| [stats.large_blocks, stats.large, stats.live, stats.live_requested];
+    // The heap itself closes them before it tells its figures.
+    assert_eq!((of(&seen.stats), &seen.torn), (of(&heap.stats()), &None));
+    assert_eq!(seen.stats.large_blocks, 15);
+}
+
+#[test]
 fn what_an_older_library_does_not_tell_is_named_and_the_rest_is_read() {
     let heap = idle();
     let mut window = Window::new(&raw const *heap, "");
