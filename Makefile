@@ -7,7 +7,7 @@ TARGET = $(or $(CARGO_TARGET_DIR),target)
 # not have it on its path yet.
 export PATH := $(abspath $(TARGET))/rust/bin:$(PATH):$(HOME)/.cargo/bin
 # A library that replaces malloc cannot be its own test harness; tests/ runs these as programs do.
-LIBRARIES = vcmalloc-shared vcmalloc-static vcmalloc-hardened vcmalloc-hardened-static vcmalloc-tcmalloc vcm-recorder
+LIBRARIES = vcmalloc-shared vcmalloc-static vcmalloc-hardened vcmalloc-hardened-static vcmalloc-tcmalloc vcm-interposer
 
 .DEFAULT_GOAL := help
 PREFIX ?= /usr/local
@@ -46,7 +46,7 @@ libraries: setup-build
 	@for name in libvcmalloc libvcmalloc-hardened; do ln -sf $$name.so $(TARGET)/release/$$name.so.0; done
 	$(CARGO) build --release -p vcmalloc-tcmalloc
 	@scripts/stand-ins $(TARGET)/release
-	$(CARGO) build --release -p vcm-recorder
+	$(CARGO) build --release -p vcm-interposer
 
 # As root, after 'make build'. packaging/install says what goes where.
 install: ## vcm, vcm-lab where it was built, the libraries and what links them into PREFIX (/usr/local), LIBDIR (PREFIX/lib); DESTDIR is put before
@@ -96,9 +96,9 @@ many-cores: setup-demo build ## throughput against cores, six patterns on every 
 CPUS ?= 2,8,32,64,128,256
 model: setup-demo build ## what locks would let many CPUs do: counted with the slabs of N CPUs, by the operational laws
 	$(CARGO) build --release -p vcmalloc-bench --bin vcm-load
-	$(CARGO) build --release -p vcm-model -p vcm-recorder
+	$(CARGO) build --release -p vcm-model -p vcm-interposer
 	$(if $(AGAIN),rm -f $(TARGET)/model/*.json)
-	$(TARGET)/release/vcm-model page $(TARGET)/release $(TARGET)/model docs/results/model.md $(CPUS) $(or $(TRACES),$(TARGET)/traces)
+	$(TARGET)/release/vcm-model page $(TARGET)/release $(TARGET)/model results/model.md $(CPUS) $(or $(TRACES),$(TARGET)/traces)
 
 # Not a part of `make test`: it takes minutes and installs daemons. Ends with 3 if the controls were not seen.
 labs-test: build lab ## a real Gluster cluster on glibc and vcmalloc, quick; as root
@@ -109,7 +109,7 @@ citizens: build setup-citizens ## programs that shut themselves in, and Python's
 	scripts/citizens
 
 # Not a part of `make test`: two roots of Debian are fetched, some 350 MB each, and booted in namespaces. As root.
-enabled-daemons: build ## ten daemons of a fresh Debian 12 and 13, switched by 'vcm enable'; docs/results/enabled-daemons.md
+enabled-daemons: build ## ten daemons of a fresh Debian 12 and 13, switched by 'vcm enable'; results/enabled-daemons.md
 	scripts/enabled-daemons bookworm trixie
 	scripts/enabled-daemons --page
 
@@ -176,11 +176,11 @@ aarch64: ## the libraries for aarch64: C programs, misuse, guards and real progr
 	scripts/aarch64
 
 # Not a part of `make test` either: emulated machines take minutes.
-kernels: ## kernels of Debian under qemu, x86-64 and arm64: programs on both fronts, to docs/results/kernels.md
+kernels: ## kernels of Debian under qemu, x86-64 and arm64: programs on both fronts, to results/kernels.md
 	scripts/kernels
 
 # PEERS=FOLDER, LIBRARY=FILE and ONLY=NAME are handed on; the allocators that `make bench` builds are taken where they are, else Debian's.
-many-cpus: ## machines of 16 to 256 CPUs and of several nodes of memory under qemu: storms, and where blocks lie, to docs/results/many-cpus.md
+many-cpus: ## machines of 16 to 256 CPUs and of several nodes of memory under qemu: storms, and where blocks lie, to results/many-cpus.md
 	@scripts/setup peers
 	MACHINES=many-cpus scripts/kernels
 

@@ -39,7 +39,7 @@ fn exists(suite: &str, name: &str) -> bool {
         }
         "core" => function(sources(&repository().join("crates/core/src"))),
         // Their cases are listed by `CASE(name)` in one program for each kind of behaviour.
-        "probes" => fs::read_dir(tests.join("probes"))
+        "sandboxed" => fs::read_dir(tests.join("sandboxed"))
             .expect("the probes have a folder")
             .flatten()
             .filter(|entry| entry.path().extension().is_some_and(|extension| extension == "c"))

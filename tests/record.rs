@@ -14,7 +14,7 @@ use vcmalloc_tests::{Finished, Ground, compile, heed_signals, library, run};
 fn record(folder: &Path, options: &[&str], command: &[&str]) -> (Finished, PathBuf) {
     let file = folder.join("it.vct");
     let mut tool = Command::new(library::tool().unwrap());
-    tool.arg("record").arg("--library").arg(library::recorder().unwrap()).arg("-o").arg(&file);
+    tool.arg("record").arg("--library").arg(library::interposer().unwrap()).arg("-o").arg(&file);
     tool.args(options).arg("--").args(command).current_dir(folder).env_remove("LD_PRELOAD");
     (run(&mut tool, Duration::from_secs(60)).unwrap(), file)
 }
@@ -128,7 +128,7 @@ fn a_crash_keeps_what_was_recorded() {
 fn a_full_disk_ends_the_recording_and_not_the_command() {
     let folder = tempfile::tempdir().unwrap();
     let mut tool = Command::new(library::tool().unwrap());
-    tool.arg("record").arg("--library").arg(library::recorder().unwrap()).args(["-o", "/dev/full", "--"]);
+    tool.arg("record").arg("--library").arg(library::interposer().unwrap()).args(["-o", "/dev/full", "--"]);
     tool.args([known().as_str(), "10"]).current_dir(folder.path()).env_remove("LD_PRELOAD");
     let finished = run(&mut tool, Duration::from_secs(60)).unwrap();
     assert_eq!(finished.status.code(), Some(125), "{}", finished.complaints);
@@ -145,7 +145,7 @@ impl Waiting {
     fn start(options: &[&str]) -> Waiting {
         let folder = tempfile::tempdir().unwrap();
         let mut tool = Command::new(library::tool().unwrap());
-        tool.arg("record").arg("--library").arg(library::recorder().unwrap()).args(options);
+        tool.arg("record").arg("--library").arg(library::interposer().unwrap()).args(options);
         tool.args(["-o", "it.vct", "--", &known(), "3", "wait"]).current_dir(folder.path());
         tool.env_remove("LD_PRELOAD").stdout(Stdio::piped()).stderr(Stdio::piped());
         heed_signals(&mut tool);

@@ -9,9 +9,9 @@ use std::process::Command;
 
 use vcmalloc_tests::library::repository;
 
-const INDEX: &str = "docs/results/README.md";
-const RESULTS: &str = "docs/results";
-const RUNS: &str = "bench/runs";
+const INDEX: &str = "results/README.md";
+const RESULTS: &str = "results";
+const RUNS: &str = "results/runs";
 const DECISIONS: &str = "docs/decisions";
 /// Above this line the index of decisions is written by hand, below it is made.
 const MADE: &str =
@@ -153,7 +153,7 @@ fn files() -> BTreeSet<PathBuf> {
         }
         None => {
             let mut found = Vec::new();
-            ["bench", "crates", "docs", "tests"]
+            ["bench", "crates", "docs", "results", "tests"]
                 .iter()
                 .for_each(|folder| walk(Path::new(folder), &mut found));
             found.extend(["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(PathBuf::from));
@@ -273,15 +273,11 @@ fn index(all: &BTreeSet<PathBuf>) -> String {
             .filter(|page| !page.starts_with(RUNS) && page != Path::new(INDEX))
             .filter(|page| links(page, &read(page)).iter().any(|(target, _)| target.starts_with(folder)))
             .map(|page| {
-                format!(
-                    "[{}](../../{})",
-                    page.file_stem().unwrap_or_default().to_string_lossy(),
-                    page.display()
-                )
+                format!("[{}](../{})", page.file_stem().unwrap_or_default().to_string_lossy(), page.display())
             })
             .collect();
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
-        let _ = writeln!(text, "| [{name}](../../{}) | {} |", run.display(), from.join(", "));
+        let _ = writeln!(text, "| [{name}](../{}) | {} |", run.display(), from.join(", "));
     }
     text
 }

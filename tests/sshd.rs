@@ -1,7 +1,7 @@
 //! The real sshd on each library: logins, a copy, and the proof that its child before the login, which is
 //! shut in by a system call filter, runs on the library too.
 
-#[path = "probes/on.rs"]
+#[path = "sandboxed/on.rs"]
 mod on;
 
 use std::fs::{self, File};

@@ -135,9 +135,9 @@ fn one_object(archive: PathBuf) -> Result<PathBuf, String> {
 }
 
 /// The library that `vcm record` preloads.
-pub fn recorder() -> Result<PathBuf, String> {
+pub fn interposer() -> Result<PathBuf, String> {
     static BUILT: OnceLock<Result<(), String>> = OnceLock::new();
-    built(&BUILT, "vcm-recorder", "libvcm_recorder.so")
+    built(&BUILT, "vcm-interposer", "libvcm_interposer.so")
 }
 
 /// The tool: a release of it where nobody says which.

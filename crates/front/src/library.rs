@@ -57,10 +57,10 @@ pub fn find_in(root: &Root, asked_for: Option<&Path>, hardened: bool) -> Result<
 }
 
 /// The library of `vcm record`, which is no allocator.
-pub fn recorder(asked_for: Option<&Path>) -> Result<PathBuf, Failure> {
-    let name = "libvcm_recorder.so";
+pub fn interposer(asked_for: Option<&Path>) -> Result<PathBuf, Failure> {
+    let name = "libvcm_interposer.so";
     // Beside vcm where it was built, in the tools' own folder where they are installed.
-    let names = [name, "vcm/libvcm_recorder.so"];
+    let names = [name, "vcm/libvcm_interposer.so"];
     let places = asked_for.map_or_else(|| places(names), |path| vec![path.to_path_buf()]);
     let found = places.iter().find(|path| path.is_file()).and_then(|path| std::path::absolute(path).ok());
     let path = found.ok_or_else(|| {

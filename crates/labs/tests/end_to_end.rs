@@ -139,13 +139,13 @@ fn a_whole_run_leaves_its_results_and_nothing_else() {
     let output = ground.run(&["nap", "--out", out.to_str().unwrap()]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(ground.left(), [] as [&str; 0]);
-    let text = fs::read_to_string(out.join("toy-nap.json")).unwrap();
+    let text = fs::read_to_string(out.join("data/toy-nap.json")).unwrap();
     let results: vcm_labs::engine::results::Results = serde_json::from_str(&text).unwrap();
     assert_eq!(results.rows.len(), 2 * 2 * 2, "two sizes, two repetitions, two steps");
     assert!(results.verdict.void.is_empty(), "{:?}", results.verdict.void);
     assert_eq!(results.verdict.claims[0].holds, Some(true));
     assert!(fs::read_to_string(out.join("toy-nap.html")).unwrap().contains("<svg"));
-    assert!(out.join("toy-nap.md").exists() && out.join("toy-nap-1.svg").exists());
+    assert!(out.join("toy-nap.md").exists() && out.join("pictures/toy-nap-1.svg").exists());
     let lines = stderr(&output);
     assert!(lines.contains("[1/4] glibc, bytes 100000, repetition 1"), "progress in plain lines: {lines}");
     let other = |name: &String| !name.starts_with("toy-nap") || name.contains("partial");
@@ -189,10 +189,10 @@ fn results_are_on_disk_before_stdout_can_fail() {
             ground.command(&["nap", "--out", out.to_str().unwrap()]).stdout(stdout).output().unwrap();
         assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
         assert_eq!(stderr(&output).contains("cannot write the result"), code == 1, "{}", stderr(&output));
-        assert!(out.join("toy-nap.json").exists() && out.join("toy-nap.html").exists());
+        assert!(out.join("data/toy-nap.json").exists() && out.join("toy-nap.html").exists());
         assert_eq!(ground.left(), [] as [&str; 0]);
         for form in [&["--json"][..], &[]] {
-            let json = out.join("toy-nap.json");
+            let json = out.join("data/toy-nap.json");
             let words = [&["nap", "--from", json.to_str().unwrap()], form].concat();
             let again = ground.command(&words).stdout(nobody_reads()).output().unwrap();
             assert_eq!(again.status.code(), Some(0), "{}", stderr(&again));

@@ -4,7 +4,7 @@
 //! Memory (shared) --> rings --> drain: sorted up to a time that nobody can go behind --> ages --> vcm_trace::Writer
 //! ```
 //!
-//! The rings are memory of the tool that the recorder maps, or (`remote`) memory of a process that runs on vcmalloc.
+//! The rings are memory of the tool that the interposer maps, or (`remote`) memory of a process that runs on vcmalloc.
 //! Owns no process: its starter gives it the variable of [`Memory`]. docs/design/record.md says how.
 
 mod ages;

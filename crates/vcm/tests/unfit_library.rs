@@ -121,12 +121,12 @@ fn a_link_that_leads_nowhere_is_told_with_the_package_that_has_the_file() {
     let tool = place.path("bin/vcm");
     install(Path::new(env!("CARGO_BIN_EXE_vcm")), &tool);
     let lib = place.path("lib");
-    for name in ["libvcmalloc-hardened.so.0", "libvcm_recorder.so"] {
+    for name in ["libvcmalloc-hardened.so.0", "libvcm_interposer.so"] {
         symlink(format!("{name}.gone"), lib.join(name)).unwrap();
     }
     for (arguments, file, package) in [
         (&["run", "--hardened", "--", "true"][..], "libvcmalloc-hardened.so.0", "libvcmalloc-hardened0"),
-        (&["record", "--", "true"], "libvcm_recorder.so", "vcmalloc-tools"),
+        (&["record", "--", "true"], "libvcm_interposer.so", "vcmalloc-tools"),
     ] {
         let result = done(Command::new(&tool).args(arguments).env_remove("VCM_LIBRARY").current_dir(&lib));
         if result.code == Some(0) {

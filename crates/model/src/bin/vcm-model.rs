@@ -108,8 +108,13 @@ fn write_page(arguments: &[String], missing: Missing) -> Result<()> {
     let head = before.split("\n## ").next().unwrap_or_default().trim_end();
     let tables = page::markdown(&rows, checks.as_ref(), &peers);
     std::fs::write(page, format!("{head}\n\n{}", tables))?;
-    std::fs::write(page.with_extension("svg"), page::draw(&rows))?;
-    std::fs::write(page.with_extension("json"), serde_json::to_string(&page::raw(&rows))? + "\n")?;
+    let beside = |kind: &str, extension| {
+        let folder = page.with_file_name(kind);
+        std::fs::create_dir_all(&folder)?;
+        Ok::<_, std::io::Error>(folder.join(page.file_name().unwrap_or_default()).with_extension(extension))
+    };
+    std::fs::write(beside("pictures", "svg")?, page::draw(&rows))?;
+    std::fs::write(beside("data", "json")?, serde_json::to_string(&page::raw(&rows))? + "\n")?;
     Ok(())
 }
 

@@ -55,7 +55,7 @@ pub struct Record {
     /// The allocator to run the command on, a library; may be repeated
     #[arg(long, value_name = "LIBRARY")]
     pub preload: Vec<OsString>,
-    /// The recorder's library, instead of the one that is found by itself
+    /// The interposer's library, instead of the one that is found by itself
     #[arg(long, value_name = "PATH")]
     pub library: Option<PathBuf>,
     /// Write a report of what was recorded, a page for any browser that needs no network

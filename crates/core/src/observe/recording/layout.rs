@@ -1,6 +1,6 @@
 //! The memory that a recorded process and the tool share: a header, a ring for each CPU, and the slots of the rings.
 //!
-//! Compiled into the core, the recorder's library and the tool, from this one file. Everything in it is an atomic or
+//! Compiled into the core, the interposer's library and the tool, from this one file. Everything in it is an atomic or
 //! constant once the process runs.
 
 use core::mem::size_of;

@@ -1,8 +1,8 @@
-//! The results as Markdown, for docs/results, and as plain text for the terminal.
+//! The results as Markdown, for results, and as plain text for the terminal.
 
 use super::picture::Drawn;
-use super::picture_name;
 use super::tables::{Line, Table, Value, tables};
+use super::{DATA, PICTURES, picture_name};
 use super::{answer, said};
 use crate::engine::experiment::Experiment;
 use crate::engine::results::{Judged, Results};
@@ -48,7 +48,7 @@ pub fn page(experiment: &Experiment, results: &Results, name: &str, pictures: &[
     let what_ran =
         format!("{}\n\n{controls}{}{}", what_was_run(results), meanings(results), versions(results));
     text += &folded("What ran: controls, allocators, versions", &what_ran);
-    let _ = writeln!(text, "All rows: [{name}.json]({name}.json).");
+    let _ = writeln!(text, "All rows: [{name}.json]({DATA}/{name}.json).");
     text
 }
 
@@ -66,7 +66,7 @@ fn where_and_when(results: &Results) -> String {
 }
 
 fn image(name: &str, index: usize, picture: &Drawn) -> String {
-    format!("![{}]({})\n\n", picture.chart.title, picture_name(name, index))
+    format!("![{}]({PICTURES}/{})\n\n", picture.chart.title, picture_name(name, index))
 }
 
 fn folded(head: &str, text: &str) -> String {

@@ -4,7 +4,7 @@
 //! ```text
 //! tables     rows, summed up: medians beside the report's numbers      picture   one SVG for each picture
 //! answer     what the rows say to the question      said      claims and sizes, in sentences
-//! html       one file that needs no other                             markdown  for docs/results and the terminal
+//! html       one file that needs no other                             markdown  for results and the terminal
 //! ```
 //!
 //! Promises files that need no network, and no number of a void run anywhere but in the JSON. `run` calls
@@ -26,6 +26,10 @@ use std::io::Write;
 use std::path::Path;
 use vcm_measure::tell;
 use vcm_report::{Chart, standing_alone};
+
+/// The folders of rows and pictures beside the pages.
+const DATA: &str = "data";
+const PICTURES: &str = "pictures";
 
 pub fn publish(request: &Request, experiment: &Experiment, results: &Results) -> Result<()> {
     let json = json(results)?;
@@ -49,10 +53,12 @@ fn width() -> usize {
 }
 
 fn write_pages(out: &Path, experiment: &Experiment, results: &Results, json: &str) -> Result<()> {
-    fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+    for folder in [out.to_owned(), out.join(DATA), out.join(PICTURES)] {
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
     let name = name(results);
     // The rows before all that is made of them.
-    replace(out, &format!("{name}.json"), json)?;
+    replace(&out.join(DATA), &format!("{name}.json"), json)?;
     let _ = fs::remove_file(out.join(partial_name(results)));
     let pictures = pictures(experiment, results);
     replace(out, &format!("{name}.html"), &html::page(experiment, results, &pictures))?;
@@ -60,9 +66,9 @@ fn write_pages(out: &Path, experiment: &Experiment, results: &Results, json: &st
     for (index, picture) in pictures.iter().enumerate() {
         // The page has the title.
         let bare = Chart { title: String::new(), ..picture.chart.clone() };
-        replace(out, &picture_name(&name, index), &standing_alone(&[bare], 1))?;
+        replace(&out.join(PICTURES), &picture_name(&name, index), &standing_alone(&[bare], 1))?;
     }
-    tell::line(&format!("written: {0}/{name}.html, .md, .json", out.display()));
+    tell::line(&format!("written: {0}/{name}.html, .md, and {0}/{DATA}/{name}.json", out.display()));
     Ok(())
 }
 

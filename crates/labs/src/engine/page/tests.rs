@@ -170,7 +170,7 @@ fn every_page_begins_with_the_question_the_answer_and_one_picture() {
             "Does it drain?",
             said,
             "What this project says",
-            "![Memory by step](toy-drain-1.svg)",
+            "![Memory by step](pictures/toy-drain-1.svg)",
             "<details>",
             "A. Nobody",
         ],

@@ -24,9 +24,10 @@ pub fn page(checks: &[&Check]) -> String {
 
 fn source(check: &Check) -> String {
     let (name, url) = (check.source.name, check.source.url);
-    match url.strip_prefix("docs/") {
-        Some(path) => format!("[{name}](../{path})"),
-        None => format!("[{name}]({url})"),
+    match (url.strip_prefix("docs/"), url.starts_with("results/")) {
+        (Some(path), _) => format!("[{name}](../{path})"),
+        (None, true) => format!("[{name}](../../{url})"),
+        (None, false) => format!("[{name}]({url})"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `vcm record`: run a command with the recorder before its allocator, and write a trace of what it asks for.
+//! `vcm record`: run a command with the interposer before its allocator, and write a trace of what it asks for.
 //!
 //! ```text
 //! session    the rounds: what was recorded, into the file
@@ -62,7 +62,7 @@ fn record_command(arguments: &Record) -> Outcome {
     let [name, rest @ ..] = arguments.command.as_slice() else {
         return Err(Failure::new(OWN_FAILURE, "no command given"));
     };
-    let library = library::recorder(arguments.library.as_deref())?;
+    let library = library::interposer(arguments.library.as_deref())?;
     let search_path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
     let shown = name.shown().printed();
     let path = command::resolve(name, &search_path).map_err(|why| match why {
@@ -130,7 +130,7 @@ fn header(arguments: &Record) -> Header {
     }
 }
 
-/// The recorder first: it is found before every allocator.
+/// The interposer first: it is found before every allocator.
 fn preload(library: &Path, allocators: &[OsString]) -> OsString {
     let mut list = library.as_os_str().to_owned();
     for entry in allocators.iter().cloned().chain(env::var_os("LD_PRELOAD")) {
@@ -233,6 +233,6 @@ fn report(path: &Path, trace: &Path) -> bool {
     written().map_err(|failure| line(&format!("vcm: {}", failure.message))).is_ok()
 }
 
-const NOT_LOADED: &str = "the recorder was not loaded by the process. A wrapper may clear the environment, or start the \
+const NOT_LOADED: &str = "the interposer was not loaded by the process. A wrapper may clear the environment, or start the \
     program as another process ('--program NAME' records the first of that name), or the process may not read /proc of this one";
 const QUIET: &str = "the process asked for no memory while it was recorded, or its malloc is built into it";

@@ -30,7 +30,7 @@ pub struct Session {
     finished: bool,
 }
 
-/// Whether the process went on as a program that the recorder is not in: exec with another environment.
+/// Whether the process went on as a program that the interposer is not in: exec with another environment.
 struct Left {
     looked: Instant,
     /// Until the next look: twice the last, so that a short program is seen too.
@@ -62,7 +62,7 @@ impl Left {
         // A process that has ended has no files.
         let files = Process::new(id as i32).mapped_files().unwrap_or_default();
         let is_there = |path: &PathBuf| {
-            path.file_name().is_some_and(|name| name.shown().printed().contains("vcm_recorder"))
+            path.file_name().is_some_and(|name| name.shown().printed().contains("vcm_interposer"))
         };
         let is_missing = !files.is_empty() && !files.iter().any(is_there);
         self.missing = if is_missing { self.missing + 1 } else { 0 };
@@ -264,7 +264,7 @@ impl Ended {
         }
         if self.left {
             line(
-                "vcm: the process went on as a program that the recorder is not in: LD_PRELOAD was dropped, or the program \
+                "vcm: the process went on as a program that the interposer is not in: LD_PRELOAD was dropped, or the program \
                  gains privileges or is static. Nothing of that program is in the trace",
             );
         }

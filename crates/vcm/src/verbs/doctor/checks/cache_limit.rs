@@ -14,7 +14,7 @@ pub const CHECK: Check = Check {
           each CPU large blocks go to the central lists (4 to 64 KiB blocks ran at a small part of the rate \
           with 1 MiB in all); a bound near the memory limit leaves no room for what the program keeps.",
     source: Source {
-        name: "docs/reference/options.md and docs/results/speed.md",
+        name: "docs/reference/options.md and results/speed.md",
         url: "docs/reference/options.md#cache_limit",
     },
 };
