@@ -24,9 +24,10 @@ pub const EMERGENCY_ARENAS: usize = 16;
 pub const GUARDED_SAMPLES: usize = 256;
 /// Blocks of no bytes at a time. One more is an ordinary block of a byte.
 pub const EMPTY_BLOCKS: usize = 1 << 18;
-/// Blocks with guard pages of the hardened library: each can cost two mappings, of which a process may have 65,530. One more
-/// is checked as small blocks are.
-pub const FENCED_BLOCKS: usize = 12 << 10;
+/// Blocks with guard pages of the hardened library. One more is checked as small blocks are.
+pub const FENCED_BLOCKS: usize = 100_000;
+/// The same where each can cost two mappings, of which a process may have 65,530: on Linux before 6.13.
+pub const MAPPED_FENCES: usize = 12 << 10;
 /// Sampled blocks of the live profile. Once half of them are in use the interval doubles with each further sixteenth: at first
 /// 512 KiB, all stand for 4 TiB, and figures stay right on average. Without room a sample is counted as dropped
 /// (`profile.dropped`).

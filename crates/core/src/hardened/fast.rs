@@ -3,6 +3,7 @@
 //! Any other case leaves it before anything has changed: the ordinary way looks again, and says what it is. So nothing
 //! here has words for a misuse but that of memory which was written to while it was free.
 
+use super::fences::Fence;
 use super::frame::{self, FRONT, Frame, Plain, TAIL_LEAST};
 use super::states::State;
 use super::zeros;
@@ -23,7 +24,7 @@ impl<O: Os> Hardened<O> {
         if start == 0 {
             return 0;
         }
-        let frame = Frame { bytes, maker, laid: 0, asked: 0, fenced: false, behind: false, further: 0 };
+        let frame = Frame { bytes, maker, laid: 0, asked: 0, fenced: Fence::None, behind: false, further: 0 };
         let block = self.heap.obeyed(self.lay_out(start, class, frame));
         self.heap.note_made(block, bytes)
     }

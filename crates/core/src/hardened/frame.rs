@@ -16,6 +16,7 @@
 //! The first canary depends on a secret, the address and the word before it, so a frame cannot be moved or
 //! changed. No byte of a canary is ASCII, 0 or 255: bytes that programs write by accident are never mistaken for it.
 
+use super::fences::Fence;
 use crate::base::fault::Maker;
 use crate::base::sync::{AtomicU64, Ordering};
 use crate::class::MIN_ALIGN;
@@ -36,8 +37,11 @@ const MAKER_SHIFT: u32 = SIZE_BITS;
 const LAID_SHIFT: u32 = MAKER_SHIFT + 3;
 const ASKED_SHIFT: u32 = LAID_SHIFT + 6;
 const FENCED_SHIFT: u32 = ASKED_SHIFT + 6;
-const BEHIND_SHIFT: u32 = FENCED_SHIFT + 1;
-const FURTHER_SHIFT: u32 = BEHIND_SHIFT + 1;
+const FURTHER_SHIFT: u32 = FENCED_SHIFT + 2;
+/// The kinds of guards in two bits; a block with its frame behind it has none.
+const MAPPED: u64 = 1;
+const BEHIND: u64 = 2;
+const MARKED: u64 = 3;
 /// The most that `further` may be.
 pub const MOST_FURTHER: usize = (1 << (u64::BITS - FURTHER_SHIFT)) - 1;
 
@@ -50,8 +54,8 @@ pub struct Frame {
     pub laid: u32,
     /// The alignment that its owner knows of; a block that `realloc` left in place forgot its own.
     pub asked: u32,
-    /// It has guard pages.
-    pub fenced: bool,
+    /// Its guard pages.
+    pub fenced: Fence,
     /// The size word and the canary stand at the end of its memory.
     pub behind: bool,
     /// How far inside its run a block with guards lies, in parts as long as runs are aligned to.
@@ -62,7 +66,15 @@ impl Frame {
     /// The frame of a small or large request of malloc's family, whose block lies as it was asked for.
     pub fn asked_for(align: usize, bytes: usize) -> Frame {
         let asked = align.max(1).trailing_zeros();
-        Frame { bytes, maker: Maker::Malloc, laid: asked, asked, fenced: false, behind: false, further: 0 }
+        Frame {
+            bytes,
+            maker: Maker::Malloc,
+            laid: asked,
+            asked,
+            fenced: Fence::None,
+            behind: false,
+            further: 0,
+        }
     }
 
     fn word(self) -> u64 {
@@ -70,9 +82,17 @@ impl Frame {
             | (self.maker as u64) << MAKER_SHIFT
             | (self.laid as u64) << LAID_SHIFT
             | (self.asked as u64) << ASKED_SHIFT
-            | (self.fenced as u64) << FENCED_SHIFT
-            | (self.behind as u64) << BEHIND_SHIFT
+            | self.guards() << FENCED_SHIFT
             | (self.further as u64) << FURTHER_SHIFT
+    }
+
+    fn guards(self) -> u64 {
+        match self.fenced {
+            Fence::None if self.behind => BEHIND,
+            Fence::None => 0,
+            Fence::Mapped => MAPPED,
+            Fence::Marked => MARKED,
+        }
     }
 
     fn of_word(word: u64) -> Option<Frame> {
@@ -81,8 +101,12 @@ impl Frame {
             maker: *Maker::ALL.get((word >> MAKER_SHIFT & 7) as usize)?,
             laid: (word >> LAID_SHIFT & 63) as u32,
             asked: (word >> ASKED_SHIFT & 63) as u32,
-            fenced: word >> FENCED_SHIFT & 1 == 1,
-            behind: word >> BEHIND_SHIFT & 1 == 1,
+            fenced: match word >> FENCED_SHIFT & 3 {
+                MAPPED => Fence::Mapped,
+                MARKED => Fence::Marked,
+                _ => Fence::None,
+            },
+            behind: word >> FENCED_SHIFT & 3 == BEHIND,
             further: (word >> FURTHER_SHIFT) as usize,
         })
     }
@@ -283,7 +307,7 @@ mod tests {
                 maker: Maker::NewArray,
                 laid: 12,
                 asked: 0,
-                fenced: true,
+                fenced: Fence::Marked,
                 behind: false,
                 further: 0,
             };
@@ -349,7 +373,7 @@ mod tests {
                 maker: Maker::New,
                 laid: 0,
                 asked: 0,
-                fenced: false,
+                fenced: Fence::None,
                 behind: false,
                 further: 0,
             };

@@ -9,13 +9,14 @@
 //! access, and waits so until others have been freed. If the system refuses, or the process has many such blocks, there
 //! are no guards: the canaries remain. A freed run whose guards it does not open is used again with them.
 
+use super::fences::{Closed, Fence};
 use super::frame::{self, FRONT, Frame};
 use super::layout::{Layout, run_align};
 use super::states::State;
 use super::zeros;
 use super::{Hardened, Live, drawn};
 use crate::base::Fresh;
-use crate::base::ceilings::FENCED_BLOCKS;
+use crate::base::ceilings::{FENCED_BLOCKS, MAPPED_FENCES};
 use crate::base::chance::next_random;
 use crate::base::fault::{Fault, Misuse};
 use crate::base::sync::{AtomicUsize, Ordering};
@@ -79,7 +80,7 @@ impl<O: Os> Hardened<O> {
         let further = if may_fence && align <= os.page_bytes() { self.random_front(layout) } else { 0 };
         let layout = layout.shifted(reused.map_or(further, |(_, further)| further));
         let fresh = match reused {
-            Some((address, _)) => Some(Some(Fresh { address, zeroed: false })),
+            Some((closed, _)) => Some(Some(Fresh { address: closed.run, zeroed: false })),
             None => self.heap.in_slow_path(|inside| {
                 let placed = if growing { self.place_with_room(layout) } else { None };
                 placed.or_else(|| self.heap.allocate_large(inside, layout.total, layout.align))
@@ -93,14 +94,18 @@ impl<O: Os> Hardened<O> {
         let user = run + layout.user;
         if !self.hand_out(user, State::Live)? {
             match reused {
-                Some(_) => self.stuck.put(run, self.open_part(layout.body, layout.guard)),
+                Some((closed, _)) => self.stuck.put(closed.word(), self.open_part(layout.body, layout.guard)),
                 None => self.heap.free(run),
             }
             return Ok(0);
         }
         let are_gone = self.clear(fresh, layout, reused.is_none() && may_fence);
-        let fenced = reused.is_some() || may_fence && self.fence(run, layout);
-        if fenced && are_gone {
+        let fenced = match reused {
+            Some((closed, _)) => closed.fence,
+            None if may_fence => self.fence(run, layout),
+            None => Fence::None,
+        };
+        if fenced == Fence::Marked && reused.is_none() || fenced != Fence::None && are_gone {
             self.note_guards(run, layout);
         }
         let further =
@@ -130,8 +135,11 @@ impl<O: Os> Hardened<O> {
                 at_mut::<u8>(run + layout.body).write_bytes(0, body);
             }
         }
+        // Marked guards lose their memory by that.
         let release = |start: usize, end: usize| self.heap.os.release(run + start, end - start);
-        with_guards && release(0, layout.body) & release(layout.guard, end)
+        with_guards
+            && self.fences.kind() == Fence::Mapped
+            && release(0, layout.body) & release(layout.guard, end)
     }
 
     /// Makes memory read as zeros; whether it went back to the system for that.
@@ -154,22 +162,31 @@ impl<O: Os> Hardened<O> {
         });
     }
 
-    fn fence(&self, run: usize, layout: Layout) -> bool {
-        let bytes = self.run_bytes(run);
-        if self.fenced.fetch_add(1, Ordering::Relaxed) >= FENCED_BLOCKS {
+    fn fence(&self, run: usize, layout: Layout) -> Fence {
+        let kind = self.fences.kind();
+        let most = if kind == Fence::Marked { FENCED_BLOCKS } else { MAPPED_FENCES };
+        if self.fenced.fetch_add(1, Ordering::Relaxed) >= most {
             self.fenced.fetch_sub(1, Ordering::Relaxed);
-            return false;
+            return Fence::None;
         }
-        if !self.heap.os.close_pages(run + layout.guard, bytes - layout.guard) {
-            self.fenced.fetch_sub(1, Ordering::Relaxed);
-            return false;
+        let (os, bytes) = (&self.heap.os, self.run_bytes(run));
+        if kind.close(os, run + layout.guard, bytes - layout.guard) {
+            // Half a fence that cannot be opened again stays.
+            if kind.close(os, run, layout.body) || !kind.open(os, run, bytes) {
+                return kind;
+            }
         }
-        self.heap.os.close_pages(run, layout.body) || !self.unfence(run)
+        self.fenced.fetch_sub(1, Ordering::Relaxed);
+        if kind == Fence::Mapped {
+            return Fence::None;
+        }
+        self.fences.forgo_marks();
+        self.fence(run, layout)
     }
 
     /// Gives access back; false where the system refuses even that.
-    fn unfence(&self, run: usize) -> bool {
-        let opened = self.heap.os.commit(run, self.run_bytes(run));
+    fn unfence(&self, closed: Closed) -> bool {
+        let opened = closed.open(&self.heap.os, self.run_bytes(closed.run));
         if opened {
             self.fenced.fetch_sub(1, Ordering::Relaxed);
         }
@@ -215,9 +232,9 @@ impl<O: Os> Hardened<O> {
         let guard = self.guard_of(live);
         self.check_slack(live, body, guard)?;
         let is_gone = self.empty(live, body, guard);
-        let bytes = self.run_bytes(run);
+        let (bytes, fence) = (self.run_bytes(run), live.frame.fenced);
         let longest = || if is_short() { COUNTED_APART } else { LONGEST_WAITING };
-        if !live.frame.fenced {
+        if fence == Fence::None {
             self.heap.free(run);
         } else if bytes <= longest() && self.heap.os.close_pages(run, bytes) {
             if is_gone {
@@ -225,11 +242,12 @@ impl<O: Os> Hardened<O> {
             }
             self.heap.count_large_quarantined(run, true);
             let turn = self.runs.turn.fetch_add(1, Ordering::Relaxed) % WAITING;
-            let older = self.runs.waiting.get(turn).map_or(run, |place| place.swap(run, Ordering::AcqRel));
+            let word = Closed { run, fence, whole: true }.word();
+            let older = self.runs.waiting.get(turn).map_or(word, |place| place.swap(word, Ordering::AcqRel));
             self.leave(older);
         } else {
             // Between its guards it is open.
-            self.let_go(run, self.open_part(body - run, guard - run));
+            self.let_go(Closed { run, fence, whole: false }, self.open_part(body - run, guard - run));
         }
         Ok(())
     }
@@ -261,24 +279,25 @@ impl<O: Os> Hardened<O> {
     }
 
     /// Lets a run go that waited, if it is one.
-    fn leave(&self, run: usize) {
-        if run != 0 {
-            self.heap.count_large_quarantined(run, false);
-            self.let_go(run, 0);
+    fn leave(&self, word: usize) {
+        if word != 0 {
+            let closed = Closed::of_word(word);
+            self.heap.count_large_quarantined(closed.run, false);
+            self.let_go(closed, 0);
         }
     }
 
     /// Gives a run back to the heap, or keeps it until the system opens its guards. `guard` is what `Stuck` keeps with it.
-    fn let_go(&self, run: usize, guard: usize) {
-        if !self.give(run) {
-            self.stuck.put(run, guard);
+    fn let_go(&self, closed: Closed, guard: usize) {
+        if !self.give(closed) {
+            self.stuck.put(closed.word(), guard);
         }
     }
 
-    fn give(&self, run: usize) -> bool {
-        let opened = self.unfence(run);
+    fn give(&self, closed: Closed) -> bool {
+        let opened = self.unfence(closed);
         if opened {
-            self.heap.free(run);
+            self.heap.free(closed.run);
         }
         opened
     }
@@ -291,31 +310,31 @@ impl<O: Os> Hardened<O> {
 
     /// A run that is stuck with its guards as far apart as this layout has them, and by how many bytes its first one is
     /// longer. Runs that can be opened by now are given back.
-    fn reuse(&self, layout: Layout, align: usize) -> Option<(usize, usize)> {
+    fn reuse(&self, layout: Layout, align: usize) -> Option<(Closed, usize)> {
         let page = self.heap.os.page_bytes();
         let further = Cell::new(0);
-        let suits = |run: usize, open_part: usize| {
+        let suits = |word: usize, open_part: usize| {
             let (guard, body) = (open_part & !(page - 1), (open_part & (page - 1)) * page);
             further.set(body.wrapping_sub(layout.body));
             let is_as_long =
                 open_part != 0 && body >= layout.body && guard - body == layout.guard - layout.body;
-            let told = (layout.user + further.get()).checked_div(layout.align);
+            let told = layout.user.wrapping_add(further.get()).checked_div(layout.align);
             let is_told = told.is_some_and(|told| told <= frame::MOST_FURTHER);
             is_as_long
-                && run.is_multiple_of(layout.align)
+                && Closed::of_word(word).run.is_multiple_of(layout.align)
                 && if align > page { body == layout.body } else { is_told }
         };
         loop {
-            let run = self.stuck.take(suits)?;
+            let closed = Closed::of_word(self.stuck.take(suits)?);
             let further = further.get();
-            if !self.give(run) {
-                return Some((run, further));
+            if !self.give(closed) {
+                return Some((closed, further));
             }
         }
     }
 
     pub(super) fn empty_runs(&self) {
         self.runs.waiting.iter().for_each(|place| self.leave(place.swap(0, Ordering::AcqRel)));
-        while self.stuck.take(|run, _| self.give(run)).is_some() {}
+        while self.stuck.take(|word, _| self.give(Closed::of_word(word))).is_some() {}
     }
 }

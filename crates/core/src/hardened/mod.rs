@@ -11,6 +11,7 @@ mod blocks;
 mod budget;
 mod copies;
 mod fast;
+mod fences;
 mod frame;
 mod guarded;
 mod inspect;
@@ -32,6 +33,7 @@ use crate::heap::{Heap, Hooks, LARGEST_REQUEST};
 use crate::observe::{Probes, Probing};
 use crate::os::Os;
 use budget::Budget;
+use fences::Fences;
 use frame::{FRONT, Frame, TAIL_LEAST};
 use guarded::Runs;
 use quarantine::Quarantine;
@@ -56,6 +58,7 @@ pub struct Hardened<O: Os> {
     runs: Runs,
     stuck: Stuck,
     budget: Budget,
+    fences: Fences,
     /// Blocks with guard pages now.
     fenced: AtomicUsize,
     /// Says whether some object of the process has an operator new of its own, which asks malloc; and that it said so.
@@ -112,6 +115,7 @@ impl<O: Os> Hardened<O> {
             runs: Runs::new(),
             stuck: Stuck::new(),
             budget: Budget::new(),
+            fences: Fences::new(),
             fenced: AtomicUsize::new(0),
             own_new: || false,
             has_own_new: AtomicBool::new(false),

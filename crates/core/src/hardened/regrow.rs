@@ -1,5 +1,6 @@
 //! Resizing a block that has a run for itself, its guard with it.
 
+use super::fences::Fence;
 use super::frame::{self, Frame};
 use super::{Hardened, Live};
 use crate::os::Os;
@@ -17,8 +18,8 @@ impl<O: Os> Hardened<O> {
         if guard < before {
             // Not by writing zeros: pages that nobody has touched take no memory for that.
             let is_gone = self.wipe(guard, before - guard);
-            if live.frame.fenced {
-                self.heap.os.close_pages(guard, before - guard);
+            if live.frame.fenced != Fence::None {
+                live.frame.fenced.close(&self.heap.os, guard, before - guard);
                 self.note_gone(live, guard, before, is_gone);
             }
         }
@@ -44,16 +45,14 @@ impl<O: Os> Hardened<O> {
             if self.heap.in_slow_path(|_| extend()) != Some(true) {
                 return false;
             }
-            if live.frame.fenced {
-                // If the system refuses, the canary remains.
-                os.close_pages(guard, run + self.run_bytes(run) - guard);
-            }
+            // If the system refuses, the canary remains.
+            live.frame.fenced.close(os, guard, run + self.run_bytes(run) - guard);
         }
         if guard > before {
-            if live.frame.fenced && !os.commit(before, guard - before) {
+            if !live.frame.fenced.open(os, before, guard - before) {
                 return false;
             }
-            if live.frame.fenced {
+            if live.frame.fenced != Fence::None {
                 self.note_gone(live, before, guard, false);
             }
             self.wipe(before, guard - before);

@@ -1,16 +1,16 @@
 //! Freed runs whose guards the system does not open: kept until it does, and used again as they are meanwhile.
 
-use crate::base::ceilings::FENCED_BLOCKS;
+use crate::base::ceilings::MAPPED_FENCES;
 use crate::base::sync::{AtomicUsize, Ordering};
 
 /// In a place that somebody is writing.
 const BUSY: usize = 1;
 
-/// The runs: no more than can have guards. Zeroed there are none.
+/// The runs: no more than can have guards that are mappings. Zeroed there are none.
 pub struct Stuck {
-    runs: [AtomicUsize; FENCED_BLOCKS],
+    runs: [AtomicUsize; MAPPED_FENCES],
     /// The place of the guards in each, in the caller's words; 0 if the whole run is closed.
-    guards: [AtomicUsize; FENCED_BLOCKS],
+    guards: [AtomicUsize; MAPPED_FENCES],
     /// At least as many as there are, and places from the start that were ever used.
     count: AtomicUsize,
     used: AtomicUsize,
@@ -19,8 +19,8 @@ pub struct Stuck {
 impl Stuck {
     pub const fn new() -> Self {
         Stuck {
-            runs: [const { AtomicUsize::new(0) }; FENCED_BLOCKS],
-            guards: [const { AtomicUsize::new(0) }; FENCED_BLOCKS],
+            runs: [const { AtomicUsize::new(0) }; MAPPED_FENCES],
+            guards: [const { AtomicUsize::new(0) }; MAPPED_FENCES],
             count: AtomicUsize::new(0),
             used: AtomicUsize::new(0),
         }
@@ -38,6 +38,9 @@ impl Stuck {
             self.used.fetch_max(index + 1, Ordering::Relaxed);
             // Release pairs with the Acquire in `take`: a thread that finds the run sees its guard.
             place.store(run, Ordering::Release);
+        } else {
+            // Marks that a filter of the program's keeps from being taken away, thousands of them: the run stays closed.
+            self.count.fetch_sub(1, Ordering::Relaxed);
         }
     }
 

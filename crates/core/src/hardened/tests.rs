@@ -4,6 +4,7 @@ mod limits;
 
 use super::frame::{FRONT, TAIL_LEAST};
 use super::*;
+use crate::base::ceilings::MAPPED_FENCES;
 use crate::base::fault::{Access, Fault, Maker, Misuse};
 use crate::base::memory::{fill, holds};
 use crate::base::sync::Ordering;
@@ -252,6 +253,77 @@ fn beyond_the_budget_for_guards_a_block_is_checked_as_small_ones_are() {
         let again = heap.allocate(bytes);
         assert!(holds(again, bytes, 0), "freed memory holds nothing");
     }
+}
+
+/// None where this machine's kernel cannot mark pages.
+fn with_marks() -> Option<Box<Hardened<Fake>>> {
+    let mut os = Fake::default();
+    os.marks = true;
+    let heap = Box::new(Hardened::new(os));
+    let page = heap.heap.os.map(4096)?;
+    let can_mark = heap.heap.os.mark_pages(page, 4096);
+    if !can_mark {
+        eprintln!("not tested: this kernel marks no guard pages (Linux 6.13 does)");
+    }
+    can_mark.then_some(heap)
+}
+
+#[test]
+fn marked_guards_are_no_mappings_and_are_had_by_more_blocks() {
+    let Some(heap) = with_marks() else { return };
+    let os = &heap.heap.os;
+    heap.heap.options.set(b"guard_budget", b"1000000000", Origin::Environment).unwrap();
+    let blocks: Vec<usize> = (0..MAPPED_FENCES + 100).map(|_| heap.allocate(33_000)).collect();
+    assert_eq!((heap.fenced.load(Ordering::Relaxed), os.asked(Request::ClosePages)), (blocks.len(), 0));
+    for block in &blocks[..200] {
+        fill(*block, 33_000, 3);
+        heap.free(*block);
+    }
+    for _ in 0..200 {
+        let block = heap.allocate(33_000);
+        assert!(holds(block, 33_000, 0), "freed memory holds nothing");
+    }
+    let longer = heap.reallocate(blocks[300], 60_000);
+    assert!(holds(longer, 60_000, 0));
+    fill(longer, 60_000, 4);
+    heap.free(heap.reallocate(longer, 34_000));
+    heap.heap.verify();
+}
+
+#[test]
+fn where_memory_is_locked_meanwhile_guards_are_mappings_and_marked_ones_open_all_the_same() {
+    let Some(heap) = with_marks() else { return };
+    let marked: Vec<usize> = (0..10).map(|_| heap.allocate(100_000)).collect();
+    heap.heap.os.refuse_after(Request::MarkPages, 0);
+    let mapped: Vec<usize> = (0..10).map(|_| heap.allocate(100_000)).collect();
+    assert!(heap.heap.os.asked(Request::ClosePages) >= 20);
+    for block in marked.into_iter().chain(mapped) {
+        fill(block, 100_000, 3);
+        heap.free(block);
+    }
+    heap.empty_quarantine();
+    assert_eq!((heap.heap.stats().large_blocks, heap.fenced.load(Ordering::Relaxed)), (0, 0));
+    for _ in 0..20 {
+        let block = heap.allocate(100_000);
+        fill(block, 100_000, 3);
+    }
+}
+
+#[test]
+fn marks_that_the_system_does_not_take_away_keep_their_runs() {
+    let Some(heap) = with_marks() else { return };
+    let blocks: Vec<usize> = (0..40).map(|_| heap.allocate(100_000)).collect();
+    heap.heap.os.refuse_after(Request::UnmarkPages, 0);
+    blocks.iter().for_each(|block| heap.free(*block));
+    for _ in 0..40 {
+        let block = heap.allocate(100_000);
+        assert!(block != 0 && holds(block, 100_000, 0));
+        fill(block, 100_000, 3);
+        heap.free(block);
+    }
+    heap.heap.os.grant(Request::UnmarkPages);
+    heap.empty_quarantine();
+    assert_eq!((heap.heap.stats().large_blocks, heap.fenced.load(Ordering::Relaxed)), (0, 0));
 }
 
 #[test]

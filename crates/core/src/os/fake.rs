@@ -30,9 +30,11 @@ pub enum Request {
     TakeHuge,
     SplitHuge,
     Residency,
+    MarkPages,
+    UnmarkPages,
 }
 
-const REQUESTS: usize = 16;
+const REQUESTS: usize = 18;
 const NEVER: u64 = u64::MAX;
 const PLACE_BYTES: usize = 4 << 30;
 const FIRST_PLACE: usize = 0x0500_0000_0000;
@@ -76,6 +78,8 @@ pub struct Fake {
     pub huge_pages: HugePages,
     /// Nanoseconds of the clock in which a huge page is made.
     pub collapse_takes: u64,
+    /// Guard pages can be marked, if this machine has that.
+    pub marks: bool,
     pub variables: &'static [(&'static str, &'static str)],
     pub file: &'static str,
     /// Why there is no file where its text is empty.
@@ -155,6 +159,7 @@ impl Default for Fake {
             said: AtomicUsize::new(0),
             huge_pages: HugePages::OnRequest,
             collapse_takes: 0,
+            marks: false,
             variables: &[],
             file: "",
             unread: Unread::Missing,

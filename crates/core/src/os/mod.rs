@@ -204,6 +204,15 @@ pub trait Os: Wait + Sync + 'static {
     }
     /// Makes pages that nobody can read or write; their contents stay. Refused where they could not be opened again.
     fn close_pages(&self, address: usize, bytes: usize) -> bool;
+    /// Makes pages that nobody can read or write and that are no mapping of their own; their contents are gone. Refused where
+    /// they could not be opened again, by old systems, and for locked memory.
+    fn mark_pages(&self, _address: usize, _bytes: usize) -> bool {
+        false
+    }
+    /// Opens the pages of a range that are marked so; they read as zeros.
+    fn unmark_pages(&self, _address: usize, _bytes: usize) -> bool {
+        false
+    }
     /// Ends a mapping or a reservation.
     fn unmap(&self, address: usize, bytes: usize);
     /// The address of a zeroed word that becomes zero again in every child process with a memory of its own,

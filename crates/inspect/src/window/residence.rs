@@ -16,6 +16,10 @@ use std::time::{Duration, Instant};
 const CHUNK: u64 = 1 << 14;
 const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
+/// A guard page (MADV_GUARD_INSTALL) looks swapped out. Since Linux 6.15 it has a bit of its own; its place in the swap, which no
+/// file has, tells it before.
+const GUARD: u64 = 1 << 58;
+const PLACE_OF_MARKS: u64 = 0x1f;
 /// No heap is longer: 16 TiB.
 const MOST_BYTES: u64 = 1 << 44;
 
@@ -168,6 +172,35 @@ impl Pages {
 
     /// False where this kernel does not have it.
     fn scan(&self, first: u64, end: u64, take: &mut impl FnMut(Run) -> io::Result<()>) -> io::Result<bool> {
+        Ok(self.scan_for(SCAN_PRESENT | SCAN_SWAPPED | SCAN_GUARD, first, end, take)?
+            || self.scan_for(SCAN_PRESENT | SCAN_SWAPPED, first, end, take)?)
+    }
+
+    fn scan_for(
+        &self,
+        returned: u64,
+        first: u64,
+        end: u64,
+        take: &mut impl FnMut(Run) -> io::Result<()>,
+    ) -> io::Result<bool> {
+        self.scan_all(returned, first, end, |region| {
+            let of = |run: Run| Run { offset: region.start - first + run.offset, ..run };
+            let is_present = region.categories & SCAN_PRESENT != 0;
+            match (is_present, returned & SCAN_GUARD != 0) {
+                (false, true) if region.categories & SCAN_GUARD != 0 => Ok(()),
+                (false, false) => self.read(region.start, region.end, &mut |run| take(of(run))),
+                _ => take(of(Run { offset: 0, bytes: region.end - region.start, is_present })),
+            }
+        })
+    }
+
+    fn scan_all(
+        &self,
+        returned: u64,
+        first: u64,
+        end: u64,
+        mut take: impl FnMut(&Region) -> io::Result<()>,
+    ) -> io::Result<bool> {
         let mut regions = [Region::default(); REGIONS];
         let mut at = first;
         while at < end {
@@ -179,7 +212,7 @@ impl Pages {
                 regions: regions.as_mut_ptr() as u64,
                 region_count: regions.len() as u64,
                 any_of: SCAN_PRESENT | SCAN_SWAPPED,
-                returned: SCAN_PRESENT | SCAN_SWAPPED,
+                returned,
                 ..Scan::default()
             };
             // SAFETY: the structure has the layout and the length that the kernel's has, and the regions are as many.
@@ -190,10 +223,7 @@ impl Pages {
                 // Nothing was taken yet.
                 return if is_unknown && at == first { Ok(false) } else { Err(error) };
             };
-            for region in regions.iter().take(found) {
-                let (offset, bytes) = (region.start - first, region.end - region.start);
-                take(Run { offset, bytes, is_present: region.categories & SCAN_PRESENT != 0 })?;
-            }
+            regions.iter().take(found).try_for_each(&mut take)?;
             if scan.walked_to <= at {
                 break;
             }
@@ -215,7 +245,10 @@ impl Pages {
             }
             for (index, entry) in into.get(..read).unwrap_or_default().chunks_exact(8).enumerate() {
                 let entry = number(entry, 0, 8);
-                if entry & (PRESENT | SWAPPED) != 0 {
+                let is_mark = entry & PRESENT == 0
+                    && (entry & GUARD != 0
+                        || entry & SWAPPED != 0 && entry & PLACE_OF_MARKS == PLACE_OF_MARKS);
+                if entry & (PRESENT | SWAPPED) != 0 && !is_mark {
                     let offset = at - first + index as u64 * self.page;
                     take(Run { offset, bytes: self.page, is_present: entry & PRESENT != 0 })?;
                 }
@@ -242,6 +275,8 @@ const PAGEMAP_SCAN: libc::Ioctl =
     (3 << 30 | (size_of::<Scan>() as u64) << 16 | (b'f' as u64) << 8 | 16) as libc::Ioctl;
 const SCAN_PRESENT: u64 = 1 << 3;
 const SCAN_SWAPPED: u64 = 1 << 4;
+/// Of Linux 6.15.
+const SCAN_GUARD: u64 = 1 << 8;
 
 /// `struct pm_scan_arg`.
 #[repr(C)]
@@ -289,11 +324,15 @@ mod tests {
             (0..count).filter(|index| index % 7 < 3).for_each(|index| {
                 at.cast::<u8>().add((index * page) as usize).write(1);
             });
+            // Guards that look swapped out, on kernels that have them.
+            libc::madvise(at.byte_add((page * 3) as usize), (page * 2) as usize, 102);
         }
         let pages = Pages::of(&Process::new(std::process::id() as i32)).unwrap();
         let (first, end) = (at as u64, at as u64 + bytes as u64);
         let mut read = vec![false; count as usize];
+        let is_guard = |run: &Run| (3..5).any(|guard| guard * page == run.offset);
         let mut note = |run: Run| {
+            assert!(!is_guard(&run), "a guard is nowhere");
             read[(run.offset / page) as usize] = run.is_present;
             Ok(())
         };
@@ -301,12 +340,19 @@ mod tests {
         assert!((0..count).all(|index| read[index as usize] == (index % 7 < 3)));
         let mut scanned = vec![false; count as usize];
         let mut take = |run: Run| {
+            assert!(!is_guard(&run), "a guard is nowhere");
             let (from, pages) = ((run.offset / page) as usize, (run.bytes / page) as usize);
             scanned.iter_mut().skip(from).take(pages).for_each(|one| *one = run.is_present);
             Ok(())
         };
         if pages.scan(first, end, &mut take).unwrap() {
             assert_eq!(scanned, read);
+            // As on a kernel before 6.15.
+            let mut take = |run: Run| {
+                assert!(!is_guard(&run), "a guard is nowhere");
+                Ok(())
+            };
+            assert!(pages.scan_for(SCAN_PRESENT | SCAN_SWAPPED, first, end, &mut take).unwrap());
         } else {
             eprintln!("not tested: this kernel has no PAGEMAP_SCAN");
         }

@@ -94,6 +94,14 @@ impl Os for Fake {
             && self.linux.close_pages(address, bytes)
     }
 
+    fn mark_pages(&self, address: usize, bytes: usize) -> bool {
+        self.marks && self.grants(Request::MarkPages) && self.linux.mark_pages(address, bytes)
+    }
+
+    fn unmark_pages(&self, address: usize, bytes: usize) -> bool {
+        self.grants(Request::UnmarkPages) && self.linux.unmark_pages(address, bytes)
+    }
+
     fn unmap(&self, address: usize, bytes: usize) {
         self.look_for_locks("its own memory back");
         #[cfg(test)]

@@ -28,6 +28,8 @@ pub(super) enum Ask {
     Dump,
     NoDump,
     Wipe,
+    Mark,
+    Unmark,
     Move,
     Clock,
     Fence,
@@ -96,6 +98,8 @@ const CALLS: [Call; COUNT] = [
     advice(libc::MADV_DODUMP),
     advice(libc::MADV_DONTDUMP),
     advice(libc::MADV_WIPEONFORK),
+    advice(super::memory::MADV_GUARD_INSTALL),
+    advice(super::memory::MADV_GUARD_REMOVE),
     Call { number: libc::SYS_mremap, arguments: [0, 4096, 4096, super::memory::MOVE_FLAGS as u64, 0, 0] },
     plain(libc::SYS_clock_gettime),
     Call {

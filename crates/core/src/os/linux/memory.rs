@@ -141,6 +141,21 @@ pub(super) fn close_pages(address: usize, bytes: usize) -> bool {
     unsafe { libc::mprotect(ptr::without_provenance_mut(address), bytes, PROT_NONE) == 0 }
 }
 
+/// Of Linux 6.13; the libc crate has no names for them yet (include/uapi/asm-generic/mman-common.h).
+pub(super) const MADV_GUARD_INSTALL: libc::c_int = 102;
+pub(super) const MADV_GUARD_REMOVE: libc::c_int = 103;
+
+/// Older kernels refuse the advice, and each refuses it for locked memory.
+pub(super) fn mark_pages(address: usize, bytes: usize) -> bool {
+    // SAFETY: the caller owns the range, and nobody may use it any more.
+    unsafe { libc::madvise(ptr::without_provenance_mut(address), bytes, MADV_GUARD_INSTALL) == 0 }
+}
+
+pub(super) fn unmark_pages(address: usize, bytes: usize) -> bool {
+    // SAFETY: the caller owns the range, of which marked pages alone change.
+    unsafe { libc::madvise(ptr::without_provenance_mut(address), bytes, MADV_GUARD_REMOVE) == 0 }
+}
+
 pub(super) fn unmap(address: usize, bytes: usize) {
     // SAFETY: the caller gives up a range of its own. A refusal leaves it mapped, which loses addresses only.
     unsafe { libc::munmap(ptr::without_provenance_mut(address), bytes) };

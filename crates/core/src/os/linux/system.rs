@@ -104,6 +104,14 @@ impl Os for Linux {
         self.may(Ask::Close) && self.may(Ask::Open) && memory::close_pages(address, bytes)
     }
 
+    fn mark_pages(&self, address: usize, bytes: usize) -> bool {
+        self.may(Ask::Mark) && self.may(Ask::Unmark) && memory::mark_pages(address, bytes)
+    }
+
+    fn unmark_pages(&self, address: usize, bytes: usize) -> bool {
+        self.may(Ask::Unmark) && memory::unmark_pages(address, bytes)
+    }
+
     fn unmap(&self, address: usize, bytes: usize) {
         if self.may(Ask::Unmap) {
             memory::unmap(address, bytes);
