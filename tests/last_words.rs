@@ -1,8 +1,5 @@
 //! Last words: a process's blocks stand in a file when the kernel has ended it, and when `hard_limit` refuses.
 
-#[path = "last_words/group.rs"]
-mod group;
-
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -11,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use group::{Group, Version};
 use vcm_inspect::process::Process;
 use vcm_inspect::window::Seen;
 use vcm_inspect::window::orders::{Answer, Order, give};
+use vcm_measure::group::{Group, Version};
 use vcmalloc_tests::child::{self, Finished};
 use vcmalloc_tests::{Ground, compile, library, machine};
 
@@ -119,12 +116,12 @@ fn names_the_leak(ground: Ground, folder: &Path) {
 
 /// A group of each version that this machine has; says which it has not.
 fn groups(bytes: u64) -> Vec<Group> {
-    let made = [Version::One, Version::Two].map(|version| Group::new(version, bytes));
+    let made = [Version::One, Version::Two].map(|version| Group::of_version(version, bytes));
     made.into_iter().filter_map(|made| made.map_err(|why| vcmalloc_tests::skip!("{why}")).ok()).collect()
 }
 
 fn killed_in(group: &Group, command: &mut Command) {
-    group.hold(command);
+    group.hold(command).expect("a group has members");
     let finished = run(command);
     assert_eq!(finished.status.signal(), Some(libc::SIGKILL), "{}{}", finished.complaints, finished.text());
     assert_eq!(finished.complaints, "");

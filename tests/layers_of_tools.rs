@@ -55,15 +55,15 @@ const INSPECT: Floors = &[
 ];
 
 const PROFILE: Floors = &[
-    &["message", "profile", "units"],
+    &["message", "profile"],
     &["calls", "mappings", "pinned", "pprof", "symbols", "switch"],
     &["growth", "flame", "gperftools", "table", "read"],
     &["lib"],
 ];
 
 const MEASURE: Floors = &[
-    &["child", "machine", "nearest", "statistics", "stop", "tell", "turns"],
-    &["allocators", "paired", "progress", "spoken", "tree"],
+    &["child", "machine", "nearest", "replace", "statistics", "stop", "tell", "turns"],
+    &["allocators", "group", "paired", "progress", "spoken", "tree"],
     &["arm", "crossover"],
     &["stamp"],
     &["witness"],
@@ -165,7 +165,7 @@ const LABS: Floors = &[
 ];
 
 const VCM: Floors = &[
-    &["amount", "config_file", "proof", "signals"],
+    &["config_file", "proof", "signals"],
     &["child"],
     &["whole_file"],
     &["settings", "restart", "trace_file", "drop_in"],

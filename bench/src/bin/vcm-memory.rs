@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use vcmalloc_bench::memory::watch::session::INTERRUPTED;
 use vcmalloc_bench::memory::watch::verbs::{self, Common};
 use vcmalloc_bench::memory::watch::verbs::{
-    age, alone, churn, container, cost, idle, replay, scattered, survivors, wakeups,
+    age, alone, churn, container, cost, idle, scattered, survivors, wakeups,
 };
 
 /// Measures how much memory allocators keep: idle, after a peak, under churn, in a container.
@@ -22,8 +22,6 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Replays a recorded daemon's allocations, then watches it idle
-    Replay(replay::Arguments),
     /// Load, stop, no further malloc call: does memory come back?
     Idle(idle::Arguments),
     /// A peak of small blocks with random survivors, against the limit without moving blocks
@@ -49,7 +47,6 @@ fn main() -> Result<()> {
     // The measurement ends at its next look, and its children and cgroups with it.
     ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed))?;
     match verb {
-        Verb::Replay(arguments) => verbs::replay::run(&common, &arguments),
         Verb::Idle(arguments) => verbs::idle::run(&common, &arguments),
         Verb::Survivors(arguments) => verbs::survivors::run(&common, &arguments),
         Verb::Scattered(arguments) => verbs::scattered::run(&common, &arguments),

@@ -54,11 +54,7 @@ pub fn named(name: &str) -> Name {
 
 /// The old text stays until the new text is whole.
 pub fn replace(path: &Path, text: &str) -> Result<()> {
-    let beside = path.with_extension(format!("new-{}", std::process::id()));
-    let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&beside);
-    }
+    let written = vcm_measure::replace::replace(path, text.as_bytes());
     written.with_context(|| format!("cannot write {}", path.display()))
 }
 

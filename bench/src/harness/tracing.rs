@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
+use vcm_inspect::process::Process;
 
 /// A child that is stopped at its first instruction and traced; it dies with the tracer.
 pub struct Traced {
@@ -105,9 +106,8 @@ pub fn seen_at_exit(command: &mut Command, limit: Duration) -> Result<Option<See
         return Ok(None);
     }
     at_exit?;
-    let rollup = std::fs::read_to_string(format!("/proc/{process}/smaps_rollup"))?;
-    let line = rollup.lines().find(|line| line.starts_with("Rss:")).context("the kernel gave no Rss line")?;
-    let resident_kib = line.split_whitespace().nth(1).context("an Rss line without a number")?.parse()?;
+    let rollup = Process::new(process.as_raw()).rollup()?;
+    let resident_kib = rollup.bytes("Rss").context("the kernel gave no Rss line")? / 1024;
     let mapped = std::fs::read_to_string(format!("/proc/{process}/maps"))?;
     Ok(Some(Seen { resident_kib, mapped }))
 }

@@ -50,8 +50,6 @@ pub struct Board {
     pub page_bytes: AtomicU64,
     pub usable_bytes: AtomicU64,
     pub live_blocks: AtomicU64,
-    /// Replay: the most that an operation came later than in the trace.
-    pub behind_microseconds: AtomicU64,
     malloc_object: [AtomicU8; NAME_BYTES],
 }
 

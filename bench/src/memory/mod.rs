@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   vcm-memory (watch)                                   vcm-memory-load (load), LD_PRELOAD=peer.so
-//!   which cases, which allocators ──── arguments ──────► replay │ idle │ alone │ age │ churn │ ...
+//!   which cases, which allocators ──── arguments ──────► idle │ alone │ age │ churn │ ...
 //!   reads /proc/PID/smaps, /proc/PID/task               then nothing: no malloc call by anybody
 //!   reads the board             ◄──── shared memory ─── phase, live bytes, pages that hold a live block
 //!   CSV, Markdown, SVG                                   ends when its standard input closes
@@ -21,5 +21,4 @@ pub mod load;
 pub mod pages;
 pub mod shared;
 pub mod smaps;
-pub mod trace;
 pub mod watch;

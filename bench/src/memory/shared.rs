@@ -46,21 +46,6 @@ pub fn inherited(number: RawFd) -> Result<&'static [u8]> {
     map(number, length)
 }
 
-/// Has all pages of a mapping in memory before they are used: no page fault of the load program's own comes
-/// between those that are counted.
-pub fn populate(bytes: &[u8]) {
-    // SAFETY: contents do not change; a kernel that does not know the request refuses it, and pages then come
-    // as ever.
-    unsafe {
-        libc::madvise(bytes.as_ptr().cast_mut().cast(), bytes.len(), libc::MADV_POPULATE_WRITE);
-    }
-}
-
-pub fn bytes_of<T>(values: &[T]) -> &[u8] {
-    // SAFETY: the same memory, which is only asked for its place.
-    unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
-}
-
 fn map(number: RawFd, length: usize) -> Result<&'static [u8]> {
     let start = map_shared(length, number, libc::MAP_SHARED);
     ensure!(!start.is_null(), "cannot map {length} shared bytes: {}", std::io::Error::last_os_error());

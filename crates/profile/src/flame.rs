@@ -1,11 +1,11 @@
 //! A page for a browser: every stack as boxes whose width is its bytes. One file, which loads nothing.
 
 use super::calls::Chain;
-use super::units;
 use maud::{PreEscaped, html};
 use serde::Serialize;
 use std::collections::HashMap;
 use vcm_report::Frame;
+use vcm_report::unit;
 
 const STYLE: &str = include_str!("flame/style.css");
 const SCRIPT: &str = include_str!("flame/script.js");
@@ -45,7 +45,7 @@ pub fn page(chains: &[Chain], title: &str, about: &str) -> String {
     let body = html! {
         header {
             h1 { (title) }
-            p { (units::bytes(root.v as f64)) "; " (about) }
+            p { (unit::bytes(root.v as f64)) "; " (about) }
             div.tools {
                 input #search type="search" placeholder="Search (/)" aria-label="Search functions";
                 button #all type="button" disabled { "Show all (Esc)" }

@@ -9,7 +9,6 @@
 //! pprof  gperftools the formats that other tools read
 //! symbols           names for addresses
 //! mappings          which file lies at an address
-//! units             bytes as they are shown
 //! profile           what a profile is
 //! ```
 //!
@@ -28,7 +27,6 @@ mod read;
 mod switch;
 mod symbols;
 mod table;
-mod units;
 
 pub use calls::{Call, Chain, chains};
 pub use flame::page;
@@ -37,4 +35,4 @@ pub use profile::{Amount, Frame, Mapping, Measure, Profile, Site};
 pub use read::{read, read_pinned};
 pub use switch::Switched;
 pub use table::{Shape, table};
-pub use units::bytes;
+pub use vcm_report::unit::bytes;

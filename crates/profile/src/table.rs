@@ -1,8 +1,8 @@
 //! A profile as lines for a terminal: the largest call site first.
 
 use super::calls::{Call, Chain};
-use super::units;
 use std::collections::{HashMap, HashSet};
+use vcm_report::unit;
 
 /// How much is shown.
 #[derive(Clone, Copy, Debug)]
@@ -47,10 +47,10 @@ pub fn table(chains: &[Chain], shape: Shape) -> String {
             row.call.and_then(|call| cumulative.get(call.function.as_str())).copied().unwrap_or(row.bytes);
         text += &format!(
             "{:>10} {:>7} {:>8} {:>10} {:>10}  {}\n",
-            units::bytes(row.bytes),
+            unit::bytes(row.bytes),
             error(row),
-            if row.bytes < 0.0 { String::new() } else { units::share(row.bytes, whole) },
-            units::bytes(below),
+            if row.bytes < 0.0 { String::new() } else { unit::share(row.bytes, whole) },
+            unit::bytes(below),
             format!("{:.0}", row.objects),
             name(row.call, shape.width)
         );
@@ -60,11 +60,10 @@ pub fn table(chains: &[Chain], shape: Shape) -> String {
     }
     if let Some(rest) = rows.get(shape.rows..).filter(|rest| !rest.is_empty()) {
         let bytes: f64 = rest.iter().map(|row| row.bytes).sum();
-        let share = units::share(bytes, whole);
-        text +=
-            &format!("{:>10} {:>7} {share:>8} {:>21}  {} more\n", units::bytes(bytes), "", "", rest.len());
+        let share = unit::share(bytes, whole);
+        text += &format!("{:>10} {:>7} {share:>8} {:>21}  {} more\n", unit::bytes(bytes), "", "", rest.len());
     }
-    text + &format!("{:>10} {:>7} {:>8} {:>21}  in all\n", units::bytes(total), "", "", "")
+    text + &format!("{:>10} {:>7} {:>8} {:>21}  in all\n", unit::bytes(total), "", "", "")
 }
 
 fn rows(chains: &[Chain]) -> Vec<Row<'_>> {
@@ -142,7 +141,7 @@ fn stacks(row: &Row) -> String {
     let mut text = String::new();
     for chain in row.chains.iter().take(STACKS) {
         if row.chains.len() > 1 {
-            text += &format!("{:>14} of this:\n", units::bytes(chain.amount.bytes));
+            text += &format!("{:>14} of this:\n", unit::bytes(chain.amount.bytes));
         }
         for call in &chain.calls {
             let function = shortened(&call.function, usize::MAX);

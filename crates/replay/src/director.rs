@@ -32,6 +32,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// All threads that are not done wait for a block: so long, and they never end.
 const STANDSTILL: Duration = Duration::from_secs(1);
 const TO_BE_READY: Duration = Duration::from_secs(60);
+/// Memory is read so many seconds after the end of the trace, and at the end of the rest.
+const LOOKS_AT_REST: [u64; 5] = [1, 5, 10, 30, 60];
 
 #[derive(Clone, Copy, Debug)]
 pub struct How {
@@ -43,6 +45,8 @@ pub struct How {
     pub speed: Option<f64>,
     /// How long a slice may take, beyond its time.
     pub limit: Duration,
+    /// How long all threads rest when the trace has ended.
+    pub rest: Duration,
 }
 
 /// At one time of the trace.
@@ -57,6 +61,8 @@ pub struct Moment {
 #[derive(Debug)]
 pub struct Run {
     pub moments: Vec<Moment>,
+    /// Memory, by the time since the trace ended.
+    pub rest: Vec<(Duration, u64)>,
     pub cpu_nanoseconds: u64,
     pub system_nanoseconds: u64,
     pub minor_faults: u64,
@@ -145,6 +151,7 @@ struct Director<'a> {
     stop: &'a dyn Fn() -> bool,
     errors: std::fs::File,
     moments: Vec<Moment>,
+    rest: Vec<(Duration, u64)>,
     began: Instant,
     first_time: u64,
     threads: u32,
@@ -193,6 +200,7 @@ impl<'a> Director<'a> {
             stop,
             errors,
             moments: Vec::new(),
+            rest: Vec::new(),
             began,
             first_time,
             threads: 0,
@@ -252,6 +260,7 @@ impl<'a> Director<'a> {
                 self.slice(slice)?;
             }
         }
+        self.rest()?;
         self.finish()
     }
 
@@ -269,14 +278,29 @@ impl<'a> Director<'a> {
                 "it refused {refused} allocations, the last of {bytes} bytes: is memory or address space limited?"
             )));
         }
-        let lines =
-            Process::new(self.id).rollup().map_err(|error| format!("its memory cannot be read: {error}"))?;
         let live_bytes = head.live_bytes.load(Relaxed).max(0) as u64;
-        self.moments.push(Moment {
-            time: slice.time,
-            live_bytes,
-            memory: lines.bytes("Anonymous").unwrap_or(0),
-        });
+        let memory = self.anonymous()?;
+        self.moments.push(Moment { time: slice.time, live_bytes, memory });
+        Ok(())
+    }
+
+    fn anonymous(&self) -> Result<u64, Failed> {
+        let lines = Process::new(self.id).rollup();
+        let lines = lines.map_err(|error| format!("its memory cannot be read: {error}"))?;
+        Ok(lines.bytes("Anonymous").unwrap_or(0))
+    }
+
+    /// No thread of the replayer calls anything meanwhile.
+    fn rest(&mut self) -> Result<(), Failed> {
+        let (begin, whole) = (Instant::now(), self.how.rest);
+        let looks = LOOKS_AT_REST.map(Duration::from_secs).into_iter().filter(|look| *look < whole);
+        for look in looks.chain((!whole.is_zero()).then_some(whole)) {
+            while let Some(left) = look.checked_sub(begin.elapsed()) {
+                self.tree.wait(self.id, left.min(LOOK_EVERY * 5));
+                self.lives()?;
+            }
+            self.rest.push((look, self.anonymous()?));
+        }
         Ok(())
     }
 
@@ -379,6 +403,7 @@ impl<'a> Director<'a> {
             given_up: head.given_up.load(Relaxed),
             late_nanoseconds: head.late_nanoseconds.load(Relaxed),
             moments: self.moments,
+            rest: self.rest,
             wall,
             stamp: verdict.stamp,
             notes: verdict.notes,

@@ -18,6 +18,40 @@ pub fn shown(value: f64, unit: &str) -> String {
     }
 }
 
+const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+/// Bytes in three digits or four, with a sign where something went: `1.23 GiB`, `-512 B`.
+pub fn bytes(bytes: f64) -> String {
+    let (mut value, mut unit) = (bytes.abs(), 0);
+    while value >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let decimals = match value {
+        _ if unit == 0 => 0,
+        value if value < 9.995 => 2,
+        value if value < 99.95 => 1,
+        _ => 0,
+    };
+    let sign = if bytes < 0.0 && value >= 0.5 { "-" } else { "" };
+    format!("{sign}{value:.decimals$} {}", UNITS.get(unit).copied().unwrap_or(""))
+}
+
+pub fn amount(count: u64) -> String {
+    bytes(count as f64)
+}
+
+/// An amount with a sign, for what was added or taken; `0` where nothing was.
+pub fn change(count: u64) -> String {
+    if count == 0 { "0".into() } else { format!("+{}", amount(count)) }
+}
+
+pub fn share(part: f64, whole: f64) -> String {
+    let percent = if whole.abs() > 0.0 { part / whole * 100.0 } else { 0.0 };
+    // Two like "-0.0" and "0.0" are one.
+    format!("{:.1} %", if percent.abs() < 0.05 { 0.0 } else { percent })
+}
+
 /// `1,234,567`
 pub fn grouped(number: f64) -> String {
     let digits = format!("{:.0}", number.abs());
@@ -68,6 +102,26 @@ mod tests {
         assert_eq!(shown(2048.0, "B"), "2.0 KiB");
         assert_eq!(shown(12_345.0, "us"), "12.3 ms");
         assert_eq!(grouped(-1234.0), "-1,234");
+    }
+
+    #[test]
+    fn amounts_have_three_digits_at_most_eight_characters_and_a_sign_where_something_went() {
+        let shown = [0, 512, 1000, 1024, 10 << 10, 1023 << 10, 1 << 20, 1234 << 20, u64::MAX].map(amount);
+        let expected = [
+            "0 B",
+            "512 B",
+            "0.98 KiB",
+            "1.00 KiB",
+            "10.0 KiB",
+            "1.00 MiB",
+            "1.00 MiB",
+            "1.21 GiB",
+            "16384 PiB",
+        ];
+        assert_eq!(shown, expected);
+        assert_eq!([512.4, -3.0 * MIB, -0.2].map(bytes), ["512 B", "-3.00 MiB", "0 B"]);
+        assert_eq!((change(0), change(2048)), ("0".to_string(), "+2.00 KiB".to_string()));
+        assert_eq!([share(1.0, 3.0), share(1.0, 0.0), share(-0.0001, 1.0)], ["33.3 %", "0.0 %", "0.0 %"]);
     }
 
     #[test]

@@ -5,12 +5,12 @@
 //! all: it is written beside its place and renamed.
 
 use serde::{Deserialize, Serialize};
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use vcm_inspect::root::Root;
 use vcm_inspect::systemd::{ETC, file::quoted};
+use vcm_measure::replace::replace;
 
 pub const NAME: &str = "vcmalloc.conf";
 const ENVIRONMENT: &str = "vcmalloc.env";
@@ -89,18 +89,7 @@ impl Place {
     }
 
     fn write_whole(&self, file: &File) -> io::Result<()> {
-        let path = self.root.path(&file.path);
-        let beside = path.with_extension(format!("new.{}", std::process::id()));
-        let written = (|| {
-            let mut new = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&beside)?;
-            new.write_all(file.text.as_bytes())?;
-            new.sync_all()?;
-            fs::rename(&beside, &path)
-        })();
-        if written.is_err() {
-            let _ = fs::remove_file(&beside);
-        }
-        written
+        replace(&self.root.path(&file.path), file.text.as_bytes())
     }
 
     /// The files that `remove` takes away.

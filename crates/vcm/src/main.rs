@@ -10,7 +10,6 @@
 //! settings    the allocator's options as this tool reads and writes them
 //! unit_plan   what a unit needs to run on an allocator; drop_in, the files that give it
 //! restart     how a service is restarted so that data stays available
-//! amount      bytes as a reader takes them in at a glance
 //! arms        allocators as they are typed
 //! child       a command as the shell would start it: signals passed on, its end as ours
 //! table       what a comparison measured; words, how that is told
@@ -21,7 +20,6 @@
 //! A verb may use everything below `verbs/`, and no other verb. Looking at files, processes, daemons and the machine
 //! without changing them is the crate `vcm-inspect`; messages, pages of text and the library's place are `vcm-front`.
 
-mod amount;
 mod arms;
 mod automatic;
 mod child;

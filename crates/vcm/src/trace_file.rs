@@ -3,9 +3,10 @@
 use crate::whole_file;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use vcm_foreign::Shown;
 use vcm_front::say::{FAILURE, Failure};
+use vcm_measure::replace::Replacement;
 use vcm_trace::{Error, Reader};
 
 const ZSTD: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
@@ -52,21 +53,9 @@ pub fn write<T>(
     fill: impl FnOnce(BufWriter<File>) -> Result<(BufWriter<File>, T), Failure>,
 ) -> Result<T, Failure> {
     whole_file::is_other(path, source)?;
-    let mut name = path.as_os_str().to_owned();
-    name.push(".part");
-    let part = Part(PathBuf::from(name));
-    let file = File::create(&part.0).map_err(|error| failed(&part.0, &error))?;
+    let (replacement, file) = Replacement::begin(path, 0o644).map_err(|error| failed(path, &error))?;
     let (out, value) = fill(BufWriter::with_capacity(1 << 18, file))?;
-    out.into_inner().map_err(|error| failed(&part.0, error.error()))?;
-    std::fs::rename(&part.0, path).map_err(|error| failed(path, &error))?;
+    let file = out.into_inner().map_err(|error| failed(path, error.error()))?;
+    replacement.end(&file).map_err(|error| failed(path, &error))?;
     Ok(value)
-}
-
-/// A file that goes unless it was given its name.
-struct Part(PathBuf);
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
 }

@@ -98,6 +98,20 @@ fn a_paced_replay_takes_the_time_of_the_trace() {
 }
 
 #[test]
+fn memory_is_read_while_the_threads_rest_after_the_trace() {
+    let place = Place::new();
+    let result = replay(&trace(&place, 2000), &["--allocators", "glibc", "--rest", "1200ms", "--json"]);
+    assert_eq!(result.code, Some(0), "{}", result.err);
+    let json = json(&result);
+    let end = value(&json, 0, "memory at the end");
+    for name in ["memory after 1 s at rest", "memory after 1.2 s at rest"] {
+        let rest = value(&json, 0, name);
+        // glibc keeps what it has.
+        assert!((rest - end).abs() < 0.5 * MIB, "{name}: {rest} of {end}");
+    }
+}
+
+#[test]
 fn a_replay_near_the_recording_is_ranked_and_one_far_from_it_is_not() {
     let place = Place::new();
     let path = place.path("trace.vct");

@@ -34,12 +34,7 @@ pub(super) fn noted_bytes(block: Block) -> usize {
     unsafe { block.cast::<u64>().read() as usize }
 }
 
-/// Writes every page of a block, also the last one, if it reaches into it by a byte only.
-pub(super) fn touch(block: Block, bytes: usize) {
-    touch_from(block, bytes, 0);
-}
-
-/// From `start` on; the bytes before it stay.
+/// Writes every page of a block from `start` on, also the last one, if it reaches into it by a byte only.
 fn touch_from(block: Block, bytes: usize, start: usize) {
     let last = bytes.checked_sub(1).filter(|&last| last >= start);
     for offset in (start..bytes).step_by(PAGE_BYTES).chain(last) {

@@ -12,7 +12,6 @@ pub mod blocks;
 pub mod churn;
 pub mod container;
 pub mod idle;
-pub mod replay;
 pub mod scattered;
 pub mod survivors;
 pub mod threads;
@@ -40,8 +39,6 @@ pub struct Arguments {
 /// The work of the process before it is idle.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Scenario {
-    /// Replays a recorded trace, one thread for each of the trace's
-    Replay(replay::Settings),
     /// Long-lived blocks first, then a load that is freed again
     Idle(idle::Settings),
     /// A peak of small blocks of which a random few stay
@@ -67,7 +64,6 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     board.set_malloc_object(&c_heap::malloc_object());
     let mut meanwhile = None;
     match &arguments.scenario {
-        Scenario::Replay(settings) => replay::run(settings, board)?,
         Scenario::Idle(settings) => idle::run(settings, board),
         Scenario::Survivors(settings) => survivors::run(settings, board),
         Scenario::Scattered(settings) => {

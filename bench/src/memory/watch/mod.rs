@@ -12,7 +12,6 @@
 //! Children end with the watcher, whatever ends it: their standard input closes, and the kernel is asked to
 //! end them.
 
-pub mod cgroup;
 pub mod report;
 pub mod run;
 pub mod session;

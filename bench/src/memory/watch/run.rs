@@ -52,7 +52,6 @@ pub struct Run {
     pub page_bytes: u64,
     pub usable_bytes: u64,
     pub live_blocks: u64,
-    pub behind_seconds: f64,
     /// `container`: the highest that the cgroup counted, and how often it was full.
     pub cgroup_peak: u64,
     pub cgroup_full: u64,
@@ -145,7 +144,6 @@ pub(super) mod tests {
             page_bytes: 0,
             usable_bytes: 0,
             live_blocks: 0,
-            behind_seconds: 0.0,
             cgroup_peak: 0,
             cgroup_full: 0,
         }

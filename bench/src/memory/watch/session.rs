@@ -1,7 +1,6 @@
 //! A session: all cases on all allocators, interleaved, every sample a row of the CSV file as soon as its run
 //! is over.
 
-use super::cgroup::Cgroup;
 use super::run::{Outcome, Run, Sample};
 use super::subject::Subject;
 use crate::harness::surroundings::progress_bar;
@@ -12,6 +11,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use vcm_measure::allocators::Ready;
+use vcm_measure::group::Group;
 use vcm_measure::turns::{Turn, interleaved};
 
 /// Set by a signal handler: the session ends with its children and cgroups removed.
@@ -59,7 +59,6 @@ struct Row<'a> {
     page_bytes_at_stop: u64,
     usable_bytes_at_stop: u64,
     live_blocks_at_stop: u64,
-    behind_seconds: f64,
     cgroup_peak: u64,
     cgroup_full: u64,
 }
@@ -87,13 +86,13 @@ impl Session {
 
     fn run_one(&self, pass: usize, case: &Case, ready: &Ready) -> Result<Run> {
         let name = ready.name();
-        let cgroup = case.cgroup_bytes.map(|bytes| Cgroup::with_limit(name, bytes)).transpose()?;
+        let cgroup = case.cgroup_bytes.map(|bytes| Group::with_limit(bytes)).transpose()?;
         let mut subject = Subject::start(ready, &self.load_program, &case.arguments, cgroup.as_ref())?;
         let (mut outcome, samples) = self.watch(&mut subject, case)?;
         if let Some(wrong) = subject.wrong_allocator(ready) {
             outcome = Outcome::Failed(wrong);
         }
-        let kills = cgroup.as_ref().map_or(0, Cgroup::kills);
+        let kills = cgroup.as_ref().map_or(0, Group::kills);
         if kills > 0 {
             outcome = Outcome::OutOfMemoryKilled(kills);
         }
@@ -107,9 +106,8 @@ impl Session {
             page_bytes: board.page_bytes.load(Ordering::Relaxed),
             usable_bytes: board.usable_bytes.load(Ordering::Relaxed),
             live_blocks: board.live_blocks.load(Ordering::Relaxed),
-            behind_seconds: board.behind_microseconds.load(Ordering::Relaxed) as f64 / 1e6,
-            cgroup_peak: cgroup.as_ref().map_or(0, Cgroup::peak_bytes),
-            cgroup_full: cgroup.as_ref().map_or(0, Cgroup::times_full),
+            cgroup_peak: cgroup.as_ref().map_or(0, Group::peak_bytes),
+            cgroup_full: cgroup.as_ref().map_or(0, Group::times_full),
         })
     }
 
@@ -174,7 +172,6 @@ impl<'a> Row<'a> {
             page_bytes_at_stop: run.page_bytes,
             usable_bytes_at_stop: run.usable_bytes,
             live_blocks_at_stop: run.live_blocks,
-            behind_seconds: run.behind_seconds,
             cgroup_peak: run.cgroup_peak,
             cgroup_full: run.cgroup_full,
         }

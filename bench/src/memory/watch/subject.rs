@@ -1,6 +1,5 @@
 //! One measured process: started on an allocator, looked at from outside, ended.
 
-use super::cgroup::Cgroup;
 use super::run::{Outcome, Sample};
 use crate::memory::board::{self, Board, Phase};
 use crate::memory::shared::Shared;
@@ -13,6 +12,7 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use vcm_measure::allocators::Ready;
 use vcm_measure::child;
+use vcm_measure::group::Group;
 
 /// A child that ends when this is dropped.
 pub struct Subject {
@@ -27,11 +27,11 @@ impl Subject {
         ready: &Ready,
         program: &Path,
         arguments: &[String],
-        cgroup: Option<&Cgroup>,
+        cgroup: Option<&Group>,
     ) -> Result<Self> {
         let (board, board_memory) = Board::create()?;
         let errors = child::unnamed_file()?;
-        let door = cgroup.map(Cgroup::door).transpose()?;
+        let door = cgroup.map(Group::door).transpose()?;
         let mut command = ready.command(program);
         command.arg("--board").arg(board_memory.number().to_string()).args(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(errors.try_clone()?);

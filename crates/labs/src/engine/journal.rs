@@ -10,12 +10,13 @@ use super::marked;
 use super::undo::{Lasting, Undo};
 use anyhow::{Context, Error, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
-use std::io::{ErrorKind, Write};
+use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use vcm_measure::replace::replace;
 
 /// The text of the file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -229,17 +230,11 @@ impl Record {
 
     /// Whole or as before, also on a full disk and after a power failure.
     fn write(&self) -> std::io::Result<()> {
-        let unfinished = self.path.with_extension("new");
-        let text = serde_json::to_vec(self)?;
-        let file = File::create(&unfinished);
-        let written = file.and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_data()));
-        let done = written.and_then(|()| fs::rename(&unfinished, &self.path));
-        done.inspect_err(|_| drop(fs::remove_file(&unfinished)))
+        replace(&self.path, &serde_json::to_vec(self)?)
     }
 
     fn forget(&self) {
         let _ = fs::remove_file(&self.path);
-        let _ = fs::remove_file(self.path.with_extension("new"));
     }
 
     /// Seen from another namespace, in a container or by nsenter, nobody can be known to have ended.
@@ -299,11 +294,11 @@ pub fn found(state: &Path, lab: &str) -> Result<Vec<Record>> {
     for entry in fs::read_dir(state).into_iter().flatten().flatten() {
         let path = entry.path();
         let name = entry.file_name().to_string_lossy().into_owned();
-        let is_ending = |end: &str| name.starts_with(&format!("{lab}-")) && name.ends_with(end);
-        if is_ending(".new") && Record::read(&path).is_ok_and(|record| !record.owner_is_alive()) {
+        let is_unfinished = name.starts_with(&format!(".{lab}-")) && name.contains(".journal.new-");
+        if is_unfinished && Record::read(&path).is_ok_and(|record| !record.owner_is_alive()) {
             // Killed before it had its name.
             let _ = fs::remove_file(&path);
-        } else if is_ending(".journal") {
+        } else if name.starts_with(&format!("{lab}-")) && name.ends_with(".journal") {
             match Record::read(&path) {
                 // Its run has just ended.
                 Err(_) if !path.exists() => {}

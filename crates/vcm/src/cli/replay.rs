@@ -10,6 +10,7 @@ Examples:
   vcm replay osd.vct --allocators glibc,vcmalloc,./mine.so --repeat 9
   vcm replay osd.vct --paced                         at the recorded times: what comes back while it idles
   vcm replay osd.vct --paced --speed 4 --json
+  vcm replay osd.vct --rest 10s                      what comes back when the trace has ended
   vcm replay osd.vct --html report.html
 
 Allocators: as for 'vcm compare'. The first is what the others are compared with.
@@ -43,6 +44,9 @@ pub struct Replay {
     /// Paced, so many times as fast as it was recorded
     #[arg(long, value_name = "TIMES", value_parser = speed)]
     pub speed: Option<f64>,
+    /// How long all threads rest after the trace; their memory is read after 1, 5, 10, 30 and 60 s and at the end
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
+    pub rest: Duration,
     /// Rounds; in each every allocator runs once
     #[arg(long, value_name = "ROUNDS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,

@@ -1,12 +1,12 @@
 //! The contents of a trace, as a page.
 
 use super::origin::origin;
-use crate::amount::amount;
 use std::collections::BTreeMap;
 use std::path::Path;
 use vcm_foreign::Shown;
 use vcm_front::say;
 use vcm_report::chart::{Axis, Better, Bin, Chart, Form, Name, Series};
+use vcm_report::unit::amount;
 use vcm_report::{Cell, Colour, Column, Page, Part, Row, Table, unit};
 use vcm_trace::{Header, PROCESS, Summary};
 

@@ -6,7 +6,6 @@ pub mod churn;
 pub mod container;
 pub mod cost;
 pub mod idle;
-pub mod replay;
 pub mod scattered;
 pub mod survivors;
 pub mod wakeups;

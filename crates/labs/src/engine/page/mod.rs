@@ -22,7 +22,6 @@ use super::request::Request;
 use super::results::Results;
 use anyhow::{Context, Result};
 use std::fs;
-use std::io::Write;
 use std::path::Path;
 use vcm_measure::tell;
 use vcm_report::{Chart, standing_alone};
@@ -122,16 +121,9 @@ fn pictures(experiment: &Experiment, results: &Results) -> Vec<picture::Drawn> {
 
 /// The old text stays until the new text is whole.
 fn replace(out: &Path, name: &str, text: &str) -> Result<()> {
-    let (path, unfinished) = (out.join(name), out.join(format!(".{name}.new")));
-    let written = fs::File::create(&unfinished).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&unfinished, &path)
-    });
-    if written.is_err() {
-        let _ = fs::remove_file(&unfinished);
-    }
-    written.with_context(|| format!("cannot write {}", path.display()))
+    let path = out.join(name);
+    vcm_measure::replace::replace(&path, text.as_bytes())
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 #[cfg(test)]

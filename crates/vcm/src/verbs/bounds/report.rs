@@ -1,13 +1,13 @@
 //! The page for a browser.
 
 use super::resident;
-use crate::amount::amount;
 use crate::html::{self, origin};
 use std::path::Path;
 use vcm_bounds::{Bounds, Figures, RULES, Rule};
 use vcm_foreign::Shown;
 use vcm_front::say;
 use vcm_report::chart::{Axis, Bar, Better, Chart, Form, Group, Name, Series};
+use vcm_report::unit::amount;
 use vcm_report::{Cell, Colour, Column, Page, Part, Row, Table};
 use vcm_trace::Header;
 

@@ -50,7 +50,7 @@ pub fn replay(arguments: &Replay) -> Outcome {
     let mut rounds = Rounds {
         file: &arguments.file,
         survey: &survey,
-        how: How { is_null: false, touched: 1.0, speed, limit: arguments.limit },
+        how: How { is_null: false, touched: 1.0, speed, limit: arguments.limit, rest: arguments.rest },
         library: arguments.library.as_deref(),
         stop: &stop,
         progress: &progress,

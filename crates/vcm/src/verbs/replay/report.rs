@@ -63,8 +63,14 @@ fn seconds(rounds: &Rounds<'_>) -> f64 {
 
 fn mode(rounds: &Rounds<'_>) -> String {
     match rounds.how.speed {
-        None => "as fast as possible (says nothing of what comes back while idle)".to_owned(),
-        Some(speed) => format!("paced, {speed} times as fast as recorded"),
+        None if rounds.how.rest.is_zero() => {
+            "as fast as possible (says nothing of what comes back while idle)".to_owned()
+        }
+        None => format!("as fast as possible, then {:?} at rest", rounds.how.rest),
+        Some(speed) if rounds.how.rest.is_zero() => format!("paced, {speed} times as fast as recorded"),
+        Some(speed) => {
+            format!("paced, {speed} times as fast as recorded, then {:?} at rest", rounds.how.rest)
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use crate::table::Table;
 use crate::trace_file;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 use vcm_measure::allocators;
 use vcm_measure::arm::Arm;
 use vcm_measure::progress::Progress;
@@ -40,7 +41,7 @@ impl Rounds<'_> {
     }
 
     fn base(&self) -> Result<Run, Failed> {
-        self.run(&arms::glibc(), How { is_null: true, ..self.how })
+        self.run(&arms::glibc(), How { is_null: true, rest: Duration::ZERO, ..self.how })
     }
 
     /// All arms in every round, with the heap that does nothing among them.
@@ -124,7 +125,7 @@ impl Rounds<'_> {
         };
         let null = self.base().map_err(said)?;
         let with = |touched| -> Result<Course, String> {
-            let run = self.run(&arm, How { touched, ..self.how }).map_err(said)?;
+            let run = self.run(&arm, How { touched, rest: Duration::ZERO, ..self.how }).map_err(said)?;
             Ok(course(&run.moments, &null.moments).iter().map(|(time, _, memory)| (*time, *memory)).collect())
         };
         let touched = fit::share(recorded, &with(0.0)?, &with(1.0)?);
@@ -167,7 +168,12 @@ fn readings(run: &Run, null: &Run, course: &[(u64, u64, f64)], survey: &Survey) 
     let net = |of: fn(&Run) -> u64| of(run).saturating_sub(of(null)) as f64;
     let memory: Vec<(u64, f64)> = course.iter().map(|(time, _, memory)| (*time, *memory)).collect();
     let peak = memory.iter().map(|(_, memory)| *memory).fold(0.0, f64::max);
-    vec![
+    let alone = null.moments.last().map_or(0, |moment| moment.memory);
+    let at_rest = |(after, memory): &(Duration, u64)| {
+        let name = format!("memory after {} s at rest", after.as_secs_f64());
+        less(&name, "B", memory.saturating_sub(alone) as f64)
+    };
+    let mut readings = vec![
         less(
             "time in the allocator",
             "ns an event",
@@ -180,5 +186,7 @@ fn readings(run: &Run, null: &Run, course: &[(u64, u64, f64)], survey: &Survey) 
         less("memory at the end", "B", memory.last().map_or(0.0, |(_, memory)| *memory)),
         less("minor faults", "", net(|run| run.minor_faults)),
         less("major faults", "", net(|run| run.major_faults)),
-    ]
+    ];
+    readings.extend(run.rest.iter().map(at_rest));
+    readings
 }

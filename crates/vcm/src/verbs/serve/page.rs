@@ -2,8 +2,8 @@
 
 use super::host::Round;
 use super::process::Look;
-use crate::amount::amount;
 use vcm_foreign::Shown;
+use vcm_report::unit::amount;
 
 const HEAD: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>vcm serve</title>
 <style>body{font:15px/1.5 system-ui,sans-serif;margin:2em}table{border-collapse:collapse}

@@ -1,10 +1,10 @@
 //! One look for a reader, in 80 columns: the bridge from live bytes to RSS, classes, limits, pressure, what went back.
 
 use super::json::shown;
-use crate::amount::amount;
 use std::time::{Duration, SystemTime};
 use vcm_inspect::pressure::Pressure;
 use vcm_inspect::window::{Class, Giver, Seen, Snapshot};
+use vcm_report::unit::amount;
 
 /// Classes that are shown, those with the most memory.
 const CLASSES: usize = 8;

@@ -1,8 +1,8 @@
 //! A line for each look, as `vmstat` has it.
 
-use crate::amount::{amount, change};
 use std::time::Duration;
 use vcm_inspect::window::Snapshot;
+use vcm_report::unit::{amount, change};
 
 /// Lines under a heading.
 const LINES: u64 = 20;

@@ -3,7 +3,6 @@
 use super::host::{Host, Row};
 use super::keys::{Page, SORTS, State};
 use super::table;
-use crate::amount::amount;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -11,6 +10,7 @@ use ratatui::symbols::Marker;
 use ratatui::text::Line;
 use ratatui::widgets::{Axis, Chart, Dataset, GraphType, Paragraph};
 use std::time::Instant;
+use vcm_report::unit::amount;
 
 pub fn draw(frame: &mut Frame, host: &Host, state: &mut State) {
     let parts = [Constraint::Min(0), Constraint::Length(1)];

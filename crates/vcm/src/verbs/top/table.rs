@@ -1,10 +1,10 @@
 //! The rows in the order asked for, as lines of a width and as JSON.
 
 use super::host::{Host, Row};
-use crate::amount::amount;
 use crate::cli::top::Column;
 use serde_json::json;
 use std::cmp::Ordering;
+use vcm_report::unit::amount;
 
 pub struct View {
     pub sort: Column,

@@ -1,10 +1,10 @@
 //! A process on vcmalloc that holds much more than its program uses.
 
-use crate::amount::amount;
 use crate::verbs::doctor::check::{Check, Severity, Source, Test, Verdict, every};
 use crate::verbs::doctor::survey::{Daemon, Survey};
 use std::time::Duration;
 use vcm_inspect::window::{self, Giver, Seen, Snapshot};
+use vcm_report::unit::amount;
 use vcmalloc_core::heap::Stats;
 
 pub const CHECK: Check = Check {
