@@ -25,7 +25,8 @@ fn crates_of(platform: &str) -> BTreeMap<(String, String), String> {
     let packages = list(&metadata["packages"]);
     let foreign = packages.iter().filter(|package| !package["source"].is_null());
     let used = foreign.filter(|package| resolved.contains(&text(&package["id"])));
-    used.map(|package| ((text(&package["name"]), text(&package["version"])), text(&package["license"]))).collect()
+    used.map(|package| ((text(&package["name"]), text(&package["version"])), text(&package["license"])))
+        .collect()
 }
 
 fn text(value: &Value) -> String {
@@ -55,7 +56,10 @@ fn every_licence_is_one_of_the_allowed_and_each_allowed_one_is_used() {
     for platform in PLATFORMS {
         for ((name, version), licence) in crates_of(platform) {
             let names = chosen(&licence, &allowed);
-            assert!(!names.is_empty(), "{name} {version} is under '{licence}', which deny.toml does not allow");
+            assert!(
+                !names.is_empty(),
+                "{name} {version} is under '{licence}', which deny.toml does not allow"
+            );
             used.extend(names);
         }
     }
@@ -91,11 +95,16 @@ fn no_crate_is_there_in_two_versions_but_those_with_a_reason() {
 
 #[test]
 fn every_locked_crate_comes_from_crates_io() {
-    let listed = Command::new("git").args(["ls-files", "Cargo.lock", "**/Cargo.lock"]).current_dir(repository()).output();
-    let listed = listed.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let listed = Command::new("git")
+        .args(["ls-files", "Cargo.lock", "**/Cargo.lock"])
+        .current_dir(repository())
+        .output();
+    let listed =
+        listed.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).into_owned());
     let locks: Vec<&str> = if listed.is_empty() { vec!["Cargo.lock"] } else { listed.lines().collect() };
     for lock in locks {
-        let locked = fs::read_to_string(repository().join(lock)).unwrap_or_else(|error| panic!("{lock}: {error}"));
+        let locked =
+            fs::read_to_string(repository().join(lock)).unwrap_or_else(|error| panic!("{lock}: {error}"));
         for source in locked.lines().filter_map(|line| line.strip_prefix("source = ")) {
             assert_eq!(source.trim_matches('"'), CRATES_IO, "{lock}");
         }

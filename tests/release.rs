@@ -43,7 +43,8 @@ impl Made {
     }
 
     fn copy(&self, name: &str) {
-        let text = fs::read_to_string(repository().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let text =
+            fs::read_to_string(repository().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         self.write(name, &text);
     }
 
@@ -159,7 +160,8 @@ fn each_page_with_headline_figures_is_looked_at() {
     let made = Made::with("scripts/figures-age");
     made.commit(CORE, 1);
     let (_, said) = made.run(&[]);
-    let pages = ["README.md", "results/daemons.md", "results/behind.md", "results/speed.md", "results/memory.md"];
+    let pages =
+        ["README.md", "results/daemons.md", "results/behind.md", "results/speed.md", "results/memory.md"];
     for page in pages {
         assert!(said.contains(&format!("{page}: no such page")), "{said}");
         assert!(repository().join(page).exists(), "{page}");
@@ -217,7 +219,12 @@ fn an_entry_without_a_date_a_missing_text_of_the_tag_and_a_changed_tree_are_noti
     let number = env!("CARGO_PKG_VERSION");
     let text = fs::read_to_string(made.path("CHANGELOG.md")).expect("a changelog");
     let head = text.lines().find(|line| line.starts_with("## ")).expect("an entry").to_owned();
-    for wrong in ["## [Unreleased]", &format!("## [{number}]"), &format!("## [{number}] - soon"), "## [9.8.7] - 2026-11-28"] {
+    for wrong in [
+        "## [Unreleased]",
+        &format!("## [{number}]"),
+        &format!("## [{number}] - soon"),
+        "## [9.8.7] - 2026-11-28",
+    ] {
         made.replace("CHANGELOG.md", &head, wrong);
         let (code, said) = made.run(&["changelog"]);
         assert!(code == Some(1) && said.contains(wrong), "{said}");
@@ -228,7 +235,10 @@ fn an_entry_without_a_date_a_missing_text_of_the_tag_and_a_changed_tree_are_noti
     let tag = format!("packaging/tags/v{number}");
     made.write(&tag, "vcmalloc 9.8.7\n\nText.\n");
     let (code, said) = made.run(&["tag", "tree"]);
-    assert!(code == Some(1) && said.contains("its first line is not") && said.contains("uncommitted"), "{said}");
+    assert!(
+        code == Some(1) && said.contains("its first line is not") && said.contains("uncommitted"),
+        "{said}"
+    );
     fs::remove_file(made.path(&tag)).expect("a text");
     assert!(made.run(&["tag"]).1.contains("no such file"));
 }
@@ -248,6 +258,7 @@ fn placeholders_of_addresses_are_noticed() {
 #[test]
 fn each_part_of_the_check_is_listed_and_an_unknown_one_is_refused() {
     let made = Made::with("scripts/release-check");
+    made.copy("Cargo.toml");
     let (code, said) = made.run(&["--list"]);
     assert_eq!((code, said.lines().count()), (Some(0), 11), "{said}");
     assert!(said.lines().all(|line| line.split('\t').count() == 2), "{said}");
@@ -256,7 +267,10 @@ fn each_part_of_the_check_is_listed_and_an_unknown_one_is_refused() {
 
 #[test]
 fn the_plan_of_results_names_each_page_once_at_least() {
-    let output = Command::new(repository().join("scripts/results")).arg("--list").env("PATH", "/usr/bin:/bin").output();
+    let output = Command::new(repository().join("scripts/results"))
+        .arg("--list")
+        .env("PATH", "/usr/bin:/bin")
+        .output();
     let said = String::from_utf8_lossy(&output.expect("scripts/results").stdout).into_owned();
     let planned: Vec<&str> = said
         .lines()
@@ -265,12 +279,20 @@ fn the_plan_of_results_names_each_page_once_at_least() {
         .collect();
     for entry in fs::read_dir(repository().join("results")).expect("results").flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let Some(page) = Path::new(&name).file_stem().filter(|_| name.ends_with(".md") && name != "README.md") else {
+        let Some(page) =
+            Path::new(&name).file_stem().filter(|_| name.ends_with(".md") && name != "README.md")
+        else {
             continue;
         };
-        assert!(planned.contains(&page.to_string_lossy().as_ref()), "no step of scripts/results is for {name}");
+        assert!(
+            planned.contains(&page.to_string_lossy().as_ref()),
+            "no step of scripts/results is for {name}"
+        );
     }
     for page in planned {
-        assert!(repository().join(format!("results/{page}.md")).exists(), "a step is for {page}, which is no page");
+        assert!(
+            repository().join(format!("results/{page}.md")).exists(),
+            "a step is for {page}, which is no page"
+        );
     }
 }

@@ -27,7 +27,11 @@ fn pages_of_the_tree() -> Option<BTreeSet<String>> {
 }
 
 fn chapters(contents: &str) -> Vec<String> {
-    contents.lines().filter_map(|line| line.rsplit_once("](")?.1.strip_suffix(')')).map(str::to_owned).collect()
+    contents
+        .lines()
+        .filter_map(|line| line.rsplit_once("](")?.1.strip_suffix(')'))
+        .map(str::to_owned)
+        .collect()
 }
 
 #[test]
@@ -47,7 +51,12 @@ fn the_built_site_has_every_page_and_each_link_in_it_leads_somewhere() {
     for page in &pages {
         assert!(texts.contains_key(&html.join(page).with_extension("html")), "{page} is not in the site");
     }
-    assert!(pages.len() > 200 && texts.len() >= pages.len(), "{} pages, {} of HTML", pages.len(), texts.len());
+    assert!(
+        pages.len() > 200 && texts.len() >= pages.len(),
+        "{} pages, {} of HTML",
+        pages.len(),
+        texts.len()
+    );
     let names: BTreeMap<&PathBuf, BTreeSet<&str>> =
         texts.iter().map(|(file, text)| (file, attributes(text, "id").collect())).collect();
     let mut broken = BTreeSet::new();
@@ -56,7 +65,8 @@ fn the_built_site_has_every_page_and_each_link_in_it_leads_somewhere() {
         for link in attributes(text, "href").chain(attributes(text, "src")) {
             let Some((target, heading)) = local(file, link) else { continue };
             let leads = target.is_file()
-                && heading.is_none_or(|of| names.get(&target).is_none_or(|names| names.contains(of.as_str())));
+                && heading
+                    .is_none_or(|of| names.get(&target).is_none_or(|names| names.contains(of.as_str())));
             if !leads {
                 broken.insert(format!("{}: {link}", file.strip_prefix(&html).unwrap_or(file).display()));
             }
@@ -68,7 +78,8 @@ fn the_built_site_has_every_page_and_each_link_in_it_leads_somewhere() {
 
 #[test]
 fn links_of_html_are_found_and_those_to_other_hosts_are_not_followed() {
-    let text = "<a href=\"a.html#b-c\">x</a> <img src=\"p%20q.svg\" id=\"i\"> href = <a href=\"https://a.b\">";
+    let text =
+        "<a href=\"a.html#b-c\">x</a> <img src=\"p%20q.svg\" id=\"i\"> href = <a href=\"https://a.b\">";
     let links: Vec<&str> = attributes(text, "href").chain(attributes(text, "src")).collect();
     assert_eq!(links, ["a.html#b-c", "https://a.b", "p%20q.svg"]);
     let page = Path::new("/s/d/x.html");
@@ -95,7 +106,9 @@ fn attributes<'a>(text: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
 
 /// The file that a link leads to and the heading in it; nothing for another host or a scheme.
 fn local(page: &Path, link: &str) -> Option<(PathBuf, Option<String>)> {
-    if link.contains("://") || ["mailto:", "data:", "javascript:"].iter().any(|scheme| link.starts_with(scheme)) {
+    if link.contains("://")
+        || ["mailto:", "data:", "javascript:"].iter().any(|scheme| link.starts_with(scheme))
+    {
         return None;
     }
     let (file, heading) = link.split_once('#').map_or((link, None), |(file, heading)| (file, Some(heading)));
