@@ -135,10 +135,10 @@ crate: setup-build ## the crate vcmalloc for programs in Rust, as it would be pu
 linking-test: build setup-packages ## programs linked by cc, pkg-config, CMake and Meson with what 'make install' lays out
 	packaging/linking/run
 
-lint: setup-build ## formatting, clippy and rustdoc; warnings are errors with the compiler of rust-toolchain.toml; ages of figures
+lint: setup-build ## formatting, clippy, deny where it is installed; warnings are errors with the compiler of rust-toolchain.toml; ages of figures
 	@scripts/lint
 
-# cargo-deny is built once, below target/tools: some MINUTES_OF_DENY minutes of two CPUs. ADVISORY_DB=FOLDER is a clone of the database.
+# cargo-deny is built once, below target/tools: some five minutes of two CPUs. ADVISORY_DB=FOLDER is a clone of the database.
 deny: setup-build ## licences, sources, duplicates and advisories of all dependencies, by deny.toml
 	@command -v cargo-deny >/dev/null || [ -x $(TARGET)/tools/bin/cargo-deny ] || \
 		$(CARGO) install --quiet --locked --root $(abspath $(TARGET))/tools cargo-deny --version 0.20.2
