@@ -18,7 +18,7 @@ STAND_INS = $(patsubst %,libtcmalloc%.so.4,_minimal _and_profiler _debug _minima
 # The dynamic loader finds a new library in /usr/local/lib by its cache alone. A package does this by itself.
 RENEW_LOADER_CACHE = @if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then PATH="$$PATH:/usr/sbin:/sbin" ldconfig; fi
 
-.PHONY: help build lab libraries install uninstall deb deb-test rpm crate linking-test demo test bench many-cores model labs-test fresh-test citizens enabled-daemons lint loom golden soak fuzz breaks mutants races aarch64 kernels many-cpus clean setup-build setup-test setup-demo setup-citizens setup-packages setup-fresh
+.PHONY: help build lab libraries install uninstall deb deb-test rpm crate linking-test demo test bench many-cores model results labs-test fresh-test citizens enabled-daemons lint deny doc site release-check loom golden soak fuzz breaks mutants races aarch64 kernels many-cpus clean setup-build setup-test setup-demo setup-citizens setup-packages setup-fresh
 
 help: ## this list
 	@echo "vcmalloc: a memory allocator whose caches belong to virtual CPUs, not to threads"
@@ -100,6 +100,10 @@ model: setup-demo build ## what locks would let many CPUs do: counted with the s
 	$(if $(AGAIN),rm -f $(TARGET)/model/*.json)
 	$(TARGET)/release/vcm-model page $(TARGET)/release $(TARGET)/model results/model.md $(CPUS) $(or $(TRACES),$(TARGET)/traces)
 
+# LIST=1 prints the plan alone, ONLY="memory-idle soak" runs some steps.
+results: setup-build ## all that the pages of results need, in order, with its times first: some 20 hours, less without root or network
+	@scripts/results $(if $(LIST),--list) $(ONLY)
+
 # Not a part of `make test`: it takes minutes and installs daemons. Ends with 3 if the controls were not seen.
 labs-test: build lab ## a real Gluster cluster on glibc and vcmalloc, quick; as root
 	$(TARGET)/release/vcm lab gluster detach --quick --allocators glibc,vcmalloc
@@ -131,8 +135,24 @@ crate: setup-build ## the crate vcmalloc for programs in Rust, as it would be pu
 linking-test: build setup-packages ## programs linked by cc, pkg-config, CMake and Meson with what 'make install' lays out
 	packaging/linking/run
 
-lint: setup-build ## formatting and clippy; warnings are errors with the compiler of rust-toolchain.toml
+lint: setup-build ## formatting, clippy, deny where it is installed; warnings are errors with the compiler of rust-toolchain.toml; ages of figures
 	@scripts/lint
+
+# cargo-deny is built once, below target/tools: some five minutes of two CPUs. ADVISORY_DB=FOLDER is a clone of the database.
+deny: setup-build ## licences, sources, duplicates and advisories of all dependencies, by deny.toml
+	@command -v cargo-deny >/dev/null || [ -x $(TARGET)/tools/bin/cargo-deny ] || \
+		$(CARGO) install --quiet --locked --root $(abspath $(TARGET))/tools cargo-deny --version 0.20.2
+	@scripts/deny
+
+doc: setup-build ## the documentation of all crates for those who work on them, in target/doc; a warning is an error
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace $(LIBRARIES:%=--exclude %) --no-deps --document-private-items
+
+site: setup-build ## README, docs and results as a web site, in target/site/html; builds mdBook once
+	@scripts/site
+
+# ONLY="versions changelog" for some of its parts; scripts/release-check --list names them.
+release-check: setup-build ## what a machine can check of a release: versions, changelog, tag, ages of figures, deny, crates, links, size
+	@scripts/release-check $(ONLY)
 
 # A directory of its own, because the flag rebuilds everything.
 loom: setup-build ## locks, bell, transfer array and the like in every interleaving, with the memory orders they ask for

@@ -76,7 +76,7 @@ fn strong_imports_come_from_the_c_library() {
         let sections = elf.elf_header().sections(endian, data).expect("sections");
         let versions = sections.versions(endian, data).expect("readable").expect("symbol versions");
         let is_versioned = |index| {
-            let version = versions.version(versions.version_index(endian, index)).ok().flatten();
+            let version = versions.version(versions.version_index(endian, index).index()).ok().flatten();
             version.is_some_and(|version| version.name().starts_with(b"GLIBC_"))
         };
         let strong = elf.dynamic_symbols().filter(|symbol| symbol.is_undefined() && !symbol.is_weak());
@@ -102,7 +102,7 @@ fn no_strong_import_is_younger_than_glibc_2_17() {
         let versions = sections.versions(endian, data).expect("readable").expect("symbol versions");
         let strong = elf.dynamic_symbols().filter(|symbol| symbol.is_undefined() && !symbol.is_weak());
         let is_young = |index| {
-            let version = versions.version(versions.version_index(endian, index)).ok().flatten();
+            let version = versions.version(versions.version_index(endian, index).index()).ok().flatten();
             version.is_some_and(|version| needed_glibc(version.name()).is_some_and(|needed| needed > (2, 17)))
         };
         let young = strong.filter(|symbol| is_young(symbol.index()));
@@ -175,7 +175,7 @@ fn only_the_c_library_is_needed() {
     let allowed = ["libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"];
     let strangers: Vec<String> = with_both(|elf| {
         let (entries, strings) = dynamic_section(elf);
-        let needed = entries.iter().filter(|(tag, _)| *tag == elf::DT_NEEDED.into());
+        let needed = entries.iter().filter(|(tag, _)| *tag == elf::DT_NEEDED);
         let names = needed.map(|(_, value)| string_at(strings, *value));
         names.filter(|name| !allowed.contains(&name.as_str())).collect()
     });
@@ -186,10 +186,10 @@ fn only_the_c_library_is_needed() {
 fn closing_the_library_leaves_it_loaded() {
     let flags: Vec<u64> = with_both(|elf| {
         let (entries, _) = dynamic_section(elf);
-        let flags = entries.iter().find(|(tag, _)| *tag == elf::DT_FLAGS_1.into());
+        let flags = entries.iter().find(|(tag, _)| *tag == elf::DT_FLAGS_1);
         vec![flags.map_or(0, |(_, value)| *value)]
     });
-    let nodelete = u64::from(elf::DF_1_NODELETE);
+    let nodelete = elf::DF_1_NODELETE.0;
     assert!(flags.iter().all(|flags| flags & nodelete != 0), "link with -z nodelete: blocks outlive dlclose");
 }
 
@@ -213,12 +213,12 @@ fn the_library_has_no_thread_local_storage_but_40_bytes_at_a_constant_offset() {
 fn nothing_lazily_bound_can_recurse_into_the_loader() {
     let (flags, flags_1) = with_library(|elf| {
         let (entries, _) = dynamic_section(elf);
-        let value = |wanted: u32| {
-            entries.iter().find(|(tag, _)| *tag == wanted.into()).map_or(0, |(_, value)| *value)
+        let value = |wanted: elf::DynamicTag| {
+            entries.iter().find(|(tag, _)| *tag == wanted).map_or(0, |(_, value)| *value)
         };
         (value(elf::DT_FLAGS), value(elf::DT_FLAGS_1))
     });
-    let bound_now = flags & u64::from(elf::DF_BIND_NOW) != 0 || flags_1 & u64::from(elf::DF_1_NOW) != 0;
+    let bound_now = flags & elf::DF_BIND_NOW.0 != 0 || flags_1 & elf::DF_1_NOW.0 != 0;
     assert!(
         bound_now,
         "link with -z now: the loader would bind symbols inside malloc, on any stack, holding its lock"
@@ -239,7 +239,7 @@ fn no_panic_is_reachable() {
 }
 
 /// Tags and values of the dynamic section, and the file's dynamic strings.
-fn dynamic_section<'data>(elf: &Elf<'data>) -> (Vec<(u64, u64)>, &'data [u8]) {
+fn dynamic_section<'data>(elf: &Elf<'data>) -> (Vec<(elf::DynamicTag, u64)>, &'data [u8]) {
     let (endian, data) = (elf.endian(), elf.data());
     let header = elf.elf_header();
     let sections = header.sections(endian, data).expect("sections");

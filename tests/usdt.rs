@@ -33,7 +33,7 @@ fn probes(elf: &Elf) -> Vec<Probe> {
     let mut notes = section.elf_section_header().notes(endian, elf.data()).unwrap().unwrap();
     let mut found = Vec::new();
     while let Some(note) = notes.next().unwrap() {
-        assert_eq!((note.name(), note.n_type(endian)), (&b"stapsdt"[..], 3));
+        assert_eq!((note.name(), note.n_type(endian).0), (&b"stapsdt"[..], 3));
         let (numbers, text) = note.desc().split_at(24);
         let number = |at: usize| u64::from_le_bytes(numbers[at * 8..][..8].try_into().unwrap());
         let mut texts = text.split(|byte| *byte == 0).map(|text| String::from_utf8(text.to_vec()).unwrap());
@@ -51,9 +51,9 @@ fn place(elf: &Elf, address: u64) -> (u64, bool, bool) {
         address.wrapping_sub(segment.address()) < bytes
     });
     let segment = segment.expect("in the file, not in .bss");
-    let SegmentFlags::Elf { p_flags } = segment.flags() else { panic!("no flags") };
+    let SegmentFlags::Elf { p_flags, .. } = segment.flags() else { panic!("no flags") };
     let at = address - segment.address() + segment.file_range().0;
-    (at, p_flags & elf::PF_W != 0, p_flags & elf::PF_X != 0)
+    (at, p_flags.contains(elf::PF_W), p_flags.contains(elf::PF_X))
 }
 
 fn churn(ground: Ground) -> PathBuf {

@@ -47,11 +47,8 @@ pub struct Point {
 pub fn read(path: &Path) -> Result<Library, String> {
     let data = fs::read(path).map_err(|error| error.to_string())?;
     let file = object::File::parse(&*data).map_err(|error| error.to_string())?;
-    let flags = |segment: &object::Segment| match segment.flags() {
-        SegmentFlags::Elf { p_flags } => p_flags,
-        _ => 0,
-    };
-    let code = file.segments().filter(|segment| flags(segment) & object::elf::PF_X != 0);
+    let is_code = |segment: &object::Segment| matches!(segment.flags(), SegmentFlags::Elf { p_flags, .. } if p_flags.contains(object::elf::PF_X));
+    let code = file.segments().filter(is_code);
     let code = code.map(|segment| (segment.address(), segment.data().unwrap_or_default().to_vec())).collect();
     let symbols = file.symbols().chain(file.dynamic_symbols()).filter(|symbol| symbol.size() > 0);
     let functions = symbols.filter_map(|symbol| {

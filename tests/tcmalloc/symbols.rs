@@ -189,7 +189,8 @@ fn versions_of(path: &Path) -> Result<Vec<(u32, u32)>, String> {
         let versions = sections.versions(endian, data).expect("readable").expect("symbol versions");
         let undefined = elf.dynamic_symbols().filter(|symbol| symbol.is_undefined());
         let names = undefined.filter_map(|symbol| {
-            let version = versions.version(versions.version_index(endian, symbol.index())).ok().flatten()?;
+            let version =
+                versions.version(versions.version_index(endian, symbol.index()).index()).ok().flatten()?;
             let text = String::from_utf8_lossy(version.name()).into_owned();
             let mut parts = text.strip_prefix("GLIBC_")?.split('.').map(str::parse);
             Some((parts.next()?.ok()?, parts.next()?.ok()?))

@@ -204,11 +204,11 @@ fn read_dynamic<'a, R: ReadRef<'a>>(
             Text::new(at.unwrap_or_default()).printed()
         };
         let list = |text: String| text.split(':').map(str::to_string).collect::<Vec<_>>();
-        match entry.tag32(endian) {
-            Some(DT_NEEDED) => elf.needed.push(text()),
-            Some(DT_SONAME) => elf.soname = Some(text()),
-            Some(DT_RPATH) => elf.rpath = list(text()),
-            Some(DT_RUNPATH) => elf.runpath = list(text()),
+        match entry.tag(endian) {
+            DT_NEEDED => elf.needed.push(text()),
+            DT_SONAME => elf.soname = Some(text()),
+            DT_RPATH => elf.rpath = list(text()),
+            DT_RUNPATH => elf.runpath = list(text()),
             _ => {}
         }
     }

@@ -102,7 +102,7 @@ impl Known {
                 && offset.checked_sub(begin & !0xfff).is_some_and(|at| at < header.p_filesz(endian).saturating_add(begin & 0xfff))
         };
         let headers = file.elf_header().program_headers(endian, &cache).ok()?;
-        let runs = |header: &&elf::ProgramHeader64<Endianness>| header.p_flags(endian) & elf::PF_X != 0;
+        let runs = |header: &&elf::ProgramHeader64<Endianness>| header.p_flags(endian).contains(elf::PF_X);
         let header = headers.iter().filter(holds).find(runs).or_else(|| headers.iter().find(holds))?;
         let build_id = file.build_id().ok().flatten().unwrap_or_default();
         Some(Known {

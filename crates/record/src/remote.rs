@@ -45,7 +45,7 @@ pub(crate) struct Mirrored {
     ended: Cell<bool>,
 }
 
-/// [`PATIENCE`] in stamps of this clock.
+/// `PATIENCE` in stamps of this clock.
 pub fn patience(kind: u32) -> u64 {
     let (began, first) = (Instant::now(), clock::stamp(kind));
     std::thread::sleep(Duration::from_millis(20));

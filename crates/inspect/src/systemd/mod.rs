@@ -217,7 +217,7 @@ impl Unit {
         file::environment_of(root, self.files())
     }
 
-    /// The last value of a setting of the [Service] section.
+    /// The last value of a setting of the `[Service]` section.
     pub fn service_setting(&self, root: &Root, name: &str) -> Option<String> {
         file::settings_of(root, self.files(), "Service", name).pop()
     }
@@ -227,7 +227,7 @@ impl Unit {
         file::settings_of(root, self.files(), "Service", name)
     }
 
-    /// Whether a setting of the [Service] section is there and not switched off.
+    /// Whether a setting of the `[Service]` section is there and not switched off.
     pub fn has_set(&self, root: &Root, name: &str) -> bool {
         let value = self.service_setting(root, name).unwrap_or_default().to_ascii_lowercase();
         !matches!(value.as_str(), "" | "no" | "false" | "0" | "off" | "n" | "f")

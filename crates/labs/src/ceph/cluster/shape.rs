@@ -64,7 +64,7 @@ pub struct Shape {
     pub keys: bool,
     /// Daemons log as they do by default; otherwise not at all.
     pub default_debug: bool,
-    /// Lines for [global] and [osd].
+    /// Lines for `[global]` and `[osd]`.
     pub global_settings: Vec<String>,
     pub osd_settings: Vec<String>,
 }
