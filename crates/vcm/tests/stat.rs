@@ -98,8 +98,8 @@ fn who_may_not_read_the_memory_is_told_the_command_that_may() {
 #[test]
 fn wrong_arguments_end_with_2() {
     for (arguments, complaint) in [
-        (&["1", "-i", "0"][..], "write seconds from 0.01 to 86400"),
-        (&["1", "-i", "x"], "write seconds from 0.01 to 86400"),
+        (&["1", "-i", "0"][..], "give seconds from 0.01 to 86400"),
+        (&["1", "-i", "x"], "give seconds from 0.01 to 86400"),
         (&["1", "--count", "3"], "--interval <SECONDS>"),
         (&["1", "-i", "1", "--count", "0"], "0 is not in 1.."),
         (&[], "<PID|NAME>"),
