@@ -400,7 +400,8 @@ fn the_tool_shows_the_bridge_in_80_columns_and_lines_until_it_is_interrupted() {
     };
     let page = stat(&[]);
     for label in
-        ["live, as requested", "= the heap in memory", "= RSS", "environment", "went back", "registered by"]
+        ["live, as requested", "= resident memory of the heap", "= RSS", "environment", "went back", "registered \
+         by"]
     {
         assert!(page.contains(label), "{label} is missing\n{page}");
     }

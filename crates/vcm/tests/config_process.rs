@@ -175,7 +175,7 @@ fn what_a_variable_may_have_set_is_not_known_without_the_environment() {
     let options = &answer["options"];
     assert_eq!(option(options, "cache_limit"), (&Value::Null, &"not known".into()));
     assert_eq!(options[0]["comes_to"], Value::Null);
-    let unless = "config file, unless a variable says otherwise";
+    let unless = "config file, unless a variable overrides it";
     assert_eq!(option(options, "retain"), (&"1M".into(), &unless.into()));
     let shown = done(&mut vcm(&["config", &process.id(), "--file", text(&file)]));
     let line = |name: &str| shown.out.lines().find(|line| line.starts_with(name)).unwrap().to_string();

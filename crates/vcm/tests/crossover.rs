@@ -277,7 +277,7 @@ fn what_cannot_be_put_back_is_named_with_the_commands_and_has_a_code_of_its_own(
     let arguments = ["--for", "6s", "--periods", "2", "--washout", "1s", "--metric", breaking, "--yes"];
     let result = done(&mut machine.compare("a@0", &format!("{},system", text(&planted)), &arguments));
     assert_eq!(result.code, Some(3), "{}", result.err);
-    assert!(result.err.contains("not every unit could be left as it was:\n  a@0: "), "{}", result.err);
+    assert!(result.err.contains("not every unit could be restored:\n  a@0: "), "{}", result.err);
     assert!(
         result.err.contains("sudo systemctl daemon-reload && sudo systemctl restart a@0"),
         "{}",
@@ -367,7 +367,7 @@ fn what_cannot_be_compared_is_refused_in_words_before_anything_is_touched() {
     refused("idle", arms, &[], 1, "idle is not active but inactive");
     refused("t", arms, &[], 1, "is a template");
     refused("a@0.socket", arms, &[], 2, "only services");
-    refused("a@{0", arms, &[], 2, "a brace is not closed");
+    refused("a@{0", arms, &[], 2, "unmatched opening brace");
     refused("a@0,a@1", arms, &[], 1, "was not written by vcm");
     refused("a@0", "system", &[], 2, "name at least two");
     refused("a@0", "system,nonsense", &[], 2, "there is no allocator 'nonsense'");

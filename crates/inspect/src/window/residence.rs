@@ -75,7 +75,7 @@ pub fn of(process: &Process, memory: &Memory, counters: &Counters) -> io::Result
 
 /// More than any library of ours says.
 pub(super) fn lie() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "its statistics say what cannot be")
+    io::Error::new(io::ErrorKind::InvalidData, "its statistics are inconsistent")
 }
 
 /// Start and bytes of each mapping that holds what the heap knows.

@@ -78,7 +78,7 @@ fn environment() -> String {
         ("LD_PRELOAD", "'vcm run' puts the library before what it holds."),
         (
             PROOF_VARIABLE,
-            "Set by 'vcm run' for the library, which reports through it. Not to be set by hand.",
+            "Set by 'vcm run', for the library's report to it. Do not set it yourself.",
         ),
     ];
     section("ENVIRONMENT", &entries)

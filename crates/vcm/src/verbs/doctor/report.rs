@@ -290,7 +290,7 @@ mod tests {
         let survey = fake.survey();
         let text = text(&survey, &check::run(&checks::ALL, &survey), Page::of_width(100));
         for words in [
-            "settings   retain = 1M (config file, /etc/vcmalloc.conf, unless a variable says otherwise)\n",
+            "settings   retain = 1M (config file, /etc/vcmalloc.conf, unless a variable overrides it)\n",
             "not known, because its environment cannot be read: cache_limit, front,",
             "not seen   its environment: it is empty, in its memory too",
         ] {

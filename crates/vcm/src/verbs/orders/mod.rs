@@ -70,7 +70,7 @@ fn seen(target: &str, verb: &str) -> Result<Seen, Failure> {
 }
 
 fn earlier(why: Why) -> String {
-    format!("an earlier order still lies there: {}", why.line())
+    format!("an earlier order is still pending: {}", why.line())
 }
 
 fn failure(id: i32, why: &str) -> Failure {

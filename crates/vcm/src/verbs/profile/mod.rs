@@ -119,11 +119,12 @@ fn notes(profile: &Profile, chains: &[Chain]) -> Vec<String> {
     let mut notes = Vec::new();
     if chains.is_empty() {
         notes
-            .push("no samples: too little was allocated; look longer, or oftener with --interval 16K".into());
+            .push("no samples: too little was allocated; profile longer (--for), or with more samples \
+             (--interval 16K)".into());
     }
     if chains.first().is_some_and(|chain| chain.calls.is_empty()) {
         notes.push(
-            "it tells no stacks; a static program has them if it was linked with -Wl,--eh-frame-hdr".into(),
+            "no stacks are recorded; link a static program with -Wl,--eh-frame-hdr to have them".into(),
         );
     }
     if let Some(what) = &profile.torn {

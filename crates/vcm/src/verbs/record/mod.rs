@@ -235,4 +235,4 @@ fn report(path: &Path, trace: &Path) -> bool {
 
 const NOT_LOADED: &str = "the interposer was not loaded by the process. A wrapper may clear the environment, or start the \
     program as another process ('--program NAME' records the first of that name), or the process may not read /proc of this one";
-const QUIET: &str = "the process asked for no memory while it was recorded, or its malloc is built into it";
+const QUIET: &str = "the process allocated nothing during the recording, or its malloc is built in";

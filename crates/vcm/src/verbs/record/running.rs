@@ -119,7 +119,7 @@ fn told(id: i32, end: &End) -> u8 {
             BETWEEN_ROUNDS.as_millis()
         )),
         End::Over => {
-            line(&format!("vcm: {id} has ended the recording: nobody was heard of for five seconds"))
+            line(&format!("vcm: {id} has ended the recording: no reader for five seconds"))
         }
         End::Time | End::Failed | End::Signal(libc::SIGINT) => {}
         End::Signal(number) => return 128 + *number as u8,

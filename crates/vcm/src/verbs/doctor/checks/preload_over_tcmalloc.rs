@@ -43,7 +43,7 @@ fn test(daemon: &Daemon, _: &Survey) -> Verdict {
 
 fn mend(daemon: &Daemon) -> Vec<String> {
     let mut mend =
-        vec!["# take the preload away, or put vcmalloc's stand-in libtcmalloc.so.4 in its place:".into()];
+        vec!["# remove the preload, or replace it by vcmalloc's libtcmalloc.so.4:".into()];
     mend.extend(daemon.enabling());
     mend
 }

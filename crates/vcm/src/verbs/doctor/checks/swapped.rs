@@ -36,7 +36,7 @@ fn test(daemon: &Daemon, survey: &Survey) -> Verdict {
 
 fn mend(daemon: &Daemon) -> Vec<String> {
     let less = "echo vm.swappiness=1 | sudo tee /etc/sysctl.d/60-swappiness.conf && sudo sysctl --system";
-    let lines = [less, "# what is swapped out comes back by a restart:"].map(str::to_string);
+    let lines = [less, "# a restart brings swapped pages back:"].map(str::to_string);
     lines.into_iter().chain(daemon.restarting()).collect()
 }
 
