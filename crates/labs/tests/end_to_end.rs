@@ -437,7 +437,7 @@ fn names_that_do_not_exist_start_nothing() {
 #[test]
 fn beside_a_cluster_that_lives_here_nothing_is_installed_and_the_command_is_named() {
     if !nix::unistd::geteuid().is_root() {
-        return eprintln!("skipped: without root nothing is ever installed");
+        return vcmalloc_tests::skip!("without root nothing is ever installed");
     }
     let ground = Ground::new();
     let mut nap = ground.command(&["nap"]);

@@ -130,7 +130,7 @@ fn a_link_that_leads_nowhere_is_told_with_the_package_that_has_the_file() {
     ] {
         let result = done(Command::new(&tool).args(arguments).env_remove("VCM_LIBRARY").current_dir(&lib));
         if result.code == Some(0) {
-            eprintln!("not tested: {file} is installed here");
+            vcmalloc_tests::skip!("{file} is installed here");
             continue;
         }
         let left = format!("{}: a link to {file}.gone, which is not there", lib.join(file).display());

@@ -308,7 +308,7 @@ mod tests {
         if pages.scan(first, end, &mut take).unwrap() {
             assert_eq!(scanned, read);
         } else {
-            eprintln!("not tested: this kernel has no PAGEMAP_SCAN");
+            vcmalloc_tests::skip!("this kernel has no PAGEMAP_SCAN");
         }
         // SAFETY: nobody has a pointer into it any more.
         unsafe { libc::munmap(at, bytes) };
