@@ -96,7 +96,7 @@ fn a_program_that_drops_the_preload_is_told_and_no_success() {
     let folder = tempfile::tempdir().unwrap();
     let (finished, file) = record(folder.path(), &[], &["sh", "-c", "unset LD_PRELOAD; exec sleep 1"]);
     assert_eq!(finished.status.code(), Some(125), "{}", finished.complaints);
-    assert!(finished.complaints.contains("LD_PRELOAD was dropped"), "{}", finished.complaints);
+    assert!(finished.complaints.contains("LD_PRELOAD was cleared"), "{}", finished.complaints);
     assert!(summary(&file).cut_off.is_none(), "what the shell did is kept");
     let (finished, _) = record(folder.path(), &[], &["sh", "-c", "exec sleep 1"]);
     assert_eq!(finished.status.code(), Some(0), "{}", finished.complaints);

@@ -205,7 +205,7 @@ fn a_program_is_let_go_when_the_tool_is_killed_and_can_be_recorded_again() {
     program.wait_until_recorded(true);
     let second = Tool::start(&program, &["--for", "1s"]).end();
     assert_eq!(second.code, Some(125), "{}", second.told);
-    assert!(second.told.contains("is recorded already"), "{}", second.told);
+    assert!(second.told.contains("is already recorded"), "{}", second.told);
     assert_eq!(fs::read_dir(second.folder.path()).unwrap().count(), 0);
     tool.child.kill().unwrap();
     tool.child.wait().unwrap();

@@ -86,9 +86,9 @@ fn who_carries_another_allocator_runs_only_in_part_on_it() {
     let place = Place::new();
     let program = place.program("carries", PRIVATE, &["-DPAUSE=600"]);
     let sleeper = Sleeper::start(Command::new(&program).env("LD_PRELOAD", &place.stub));
-    assert_says(&check(&sleeper.id()), 1, "only in part on vcmalloc: it carries its own jemalloc");
+    assert_says(&check(&sleeper.id()), 1, "only partly on vcmalloc: it contains jemalloc");
     let short = place.program("short", PRIVATE, &["-DPAUSE=0"]);
-    assert_says(&check_command(&short, text(&place.stub)), 1, "only in part on vcmalloc");
+    assert_says(&check_command(&short, text(&place.stub)), 1, "only partly on vcmalloc");
 }
 
 #[test]

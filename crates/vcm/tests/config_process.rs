@@ -198,5 +198,5 @@ fn a_process_that_gained_rights_at_its_start_obeys_neither_variable_nor_file() {
     for name in ["cache_limit", "retain"] {
         assert_eq!(option(&answer["options"], name).1, "default");
     }
-    assert!(answer["warnings"][0].as_str().unwrap().contains("reads no variable and no config file"));
+    assert!(answer["warnings"][0].as_str().unwrap().contains("reads no variables and no config file"));
 }

@@ -82,7 +82,7 @@ fn without_yes_the_plan_is_shown_and_nothing_is_touched() {
         "10m after the last one count for nothing, then 2h 50m are measured",
         "1    +0s              system      planted.so  system",
         "2    +3h              planted.so  system      planted.so",
-        "Nothing was touched",
+        "Nothing was changed",
         text(&planted),
     ] {
         assert!(result.out.contains(words), "{words}\n{}", result.out);
@@ -158,7 +158,7 @@ fn a_stopped_run_leaves_the_units_as_they_were_and_is_resumed_to_its_end() {
         kill(Pid::from_raw(id), Signal::SIGINT).unwrap();
     });
     assert_eq!(result.code, Some(130), "{}", result.err);
-    assert!(result.err.contains("'vcm compare --resume' goes on"), "{}", result.err);
+    assert!(result.err.contains("'vcm compare --resume' continues"), "{}", result.err);
     machine.is_as_before();
     let again = done(&mut machine.compare("a@{0,1}", &arms, &arguments));
     assert_eq!(again.code, Some(1));
@@ -231,7 +231,7 @@ fn a_killed_run_is_told_of_and_put_back() {
     ended(&mut command, |id| {
         wait_for_the_arm(&machine);
         let meanwhile = done(&mut machine.bare(&["--resume"]));
-        assert!(meanwhile.err.contains(&format!("goes on (process {id}")), "{}", meanwhile.err);
+        assert!(meanwhile.err.contains(&format!("is in progress (process {id}")), "{}", meanwhile.err);
         kill(Pid::from_raw(id), Signal::SIGKILL).unwrap();
     });
     assert!(machine.drop_in("a@0").exists());
@@ -244,9 +244,9 @@ fn a_killed_run_is_told_of_and_put_back() {
     machine.is_as_before();
     machine.is_forgotten();
     let nothing = done(&mut machine.bare(&["--put-back"]));
-    assert!(nothing.code == Some(0) && nothing.out.contains("nothing to put back"), "{}", nothing.out);
+    assert!(nothing.code == Some(0) && nothing.out.contains("nothing to restore"), "{}", nothing.out);
     let none = done(&mut machine.bare(&["--resume"]));
-    assert!(none.code == Some(1) && none.err.contains("no run to go on with"), "{}", none.err);
+    assert!(none.code == Some(1) && none.err.contains("no run to resume"), "{}", none.err);
 }
 
 #[test]
@@ -362,7 +362,7 @@ fn what_cannot_be_compared_is_refused_in_words_before_anything_is_touched() {
         assert!(result.err.contains(words), "{units}: {words}\n{}", result.err);
         assert!(result.out.is_empty(), "{}", result.out);
     };
-    refused("b", arms, &[], 1, "there is no such service");
+    refused("b", arms, &[], 1, "no such service");
     refused("masked", arms, &[], 1, "is masked");
     refused("idle", arms, &[], 1, "idle is not active but inactive");
     refused("t", arms, &[], 1, "is a template");
@@ -372,10 +372,10 @@ fn what_cannot_be_compared_is_refused_in_words_before_anything_is_touched() {
     refused("a@0", "system", &[], 2, "name at least two");
     refused("a@0", "system,nonsense", &[], 2, "there is no allocator 'nonsense'");
     refused("a@0", "system,/no/such.so", &[], 1, "/no/such.so");
-    refused("a@0", arms, &["--for", "20m", "--washout", "10m"], 2, "leaves nothing of it");
+    refused("a@0", arms, &["--for", "20m", "--washout", "10m"], 2, "is not longer than the washout");
     refused("a@0", arms, &["--periods", "3"], 2, "a multiple of 2");
     fs::write(machine.note("a@0.refuses"), "").unwrap();
-    refused("a@0", arms, &[], 1, "may not be started or stopped by hand");
+    refused("a@0", arms, &[], 1, "may not be started or stopped manually");
     fs::remove_file(machine.note("a@0.refuses")).unwrap();
     // A file where the folder of drop-ins would be.
     let folder = machine.drop_in("a@0").parent().unwrap().to_path_buf();
@@ -398,7 +398,7 @@ fn a_damaged_state_is_told_and_left_alone() {
     fs::set_permissions(machine.state(), fs::Permissions::from_mode(0o600)).unwrap();
     for arguments in [&["--resume"][..], &["--put-back"]] {
         let result = done(&mut machine.bare(arguments));
-        assert!(result.code == Some(1) && result.err.contains("is no state of a run"), "{}", result.err);
+        assert!(result.code == Some(1) && result.err.contains("is not the state of a run"), "{}", result.err);
     }
     assert_eq!(fs::read_to_string(machine.state()).unwrap(), "{\"format\":1,");
     machine.is_as_before();

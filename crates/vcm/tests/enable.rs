@@ -62,8 +62,8 @@ fn wrong_arguments_have_a_code_of_their_own() {
     let root = machine(&place);
     for (arguments, words) in [
         (&["enable", "foo", "--option", "cache_limt=3"][..], "did you mean cache_limit?"),
-        (&["enable", "a b"], "that cannot be the name of a service"),
-        (&["disable", "a b"], "that cannot be the name of a service"),
+        (&["enable", "a b"], "not a valid service name"),
+        (&["disable", "a b"], "not a valid service name"),
         (&["enable", "foo.socket"], "only services have a program"),
     ] {
         let result = in_root(&root, arguments);
@@ -74,7 +74,7 @@ fn wrong_arguments_have_a_code_of_their_own() {
     for verb in ["enable", "disable"] {
         let nowhere = done(&mut vcm(&[verb, "foo", "--root", "/no/such/folder"]));
         assert_eq!(nowhere.code, Some(2));
-        assert!(nowhere.err.contains("/no/such/folder: there is no such folder"), "{}", nowhere.err);
+        assert!(nowhere.err.contains("/no/such/folder: no such folder"), "{}", nowhere.err);
     }
 }
 

@@ -92,7 +92,7 @@ fn a_program_with_its_own_malloc_is_told() {
     let exported = place.program("exported", OWN_MALLOC, &["-rdynamic"]);
     assert_not_in_effect(&place, &exported, "has its own malloc built in.");
     let hidden = place.program("hidden", OWN_MALLOC, &["-fvisibility=hidden"]);
-    assert_not_in_effect(&place, &hidden, "keeps it to itself");
+    assert_not_in_effect(&place, &hidden, "does not export it");
 }
 
 #[test]

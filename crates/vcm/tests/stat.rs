@@ -65,7 +65,7 @@ fn a_name_that_fits_several_names_them_all() {
     ids.sort_unstable();
     let [low, high] = ids;
     let expected = format!(
-        "vcm: 2 processes are called '{name}': {low} {high}; name one by its number: vcm stat {low}\n"
+        "vcm: 2 processes are called '{name}': {low} {high}; give a process id: vcm stat {low}\n"
     );
     assert_eq!(said(&[&name], 1), expected);
 }

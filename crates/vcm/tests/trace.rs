@@ -86,7 +86,7 @@ fn a_page_is_written_whole_or_not_at_all_and_never_over_what_is_read() {
         let bytes = std::fs::read(&file).unwrap();
         let refused = done(vcm(verb).args([&file, "--html", &file]));
         assert_eq!(refused.code, Some(1), "{}", refused.err);
-        assert!(refused.err.contains("this is the file that is read"), "{}", refused.err);
+        assert!(refused.err.contains("output and input are the same file"), "{}", refused.err);
         assert_eq!(std::fs::read(&file).unwrap(), bytes);
         let nowhere = done(vcm(verb).args([&file, "--html", "/no/such/folder/page.html"]));
         assert_eq!(

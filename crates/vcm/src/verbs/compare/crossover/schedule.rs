@@ -168,8 +168,8 @@ mod tests {
     #[test]
     fn a_period_must_be_longer_than_its_washout() {
         let told = |given| Schedule::of(3, 2, &given).unwrap_err().message;
-        assert!(told(services(1200, Some(4), Some(300))).contains("leaves nothing of it"));
-        assert!(told(services(600, None, Some(600))).contains("leaves nothing of it"));
+        assert!(told(services(1200, Some(4), Some(300))).contains("is not longer than the washout"));
+        assert!(told(services(600, None, Some(600))).contains("is not longer than the washout"));
         assert!(told(services(60, Some(3), None)).contains("a multiple of 2"));
         assert!(told(services(2, Some(4), None)).contains("too short"));
     }

@@ -227,8 +227,8 @@ mod tests {
     #[test]
     fn wrong_patterns_are_told() {
         for (pattern, words) in [
-            ("a@{1", "not closed"),
-            ("a}", "none is open"),
+            ("a@{1", "unmatched opening brace"),
+            ("a}", "unmatched closing brace"),
             ("a@{,1}", "empty"),
             ("a@{5..1}", "no range"),
             ("a@{x..y}", "no range"),
