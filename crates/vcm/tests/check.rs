@@ -78,7 +78,7 @@ fn a_library_that_was_only_opened_does_not_pass() {
     let sleeper = Sleeper::start(Command::new(&program).arg(&place.stub));
     assert_says(&check(&sleeper.id()), 1, "its malloc is glibc malloc");
     let cleared = Sleeper::start(Command::new(&program).arg(&place.stub).env_clear());
-    assert_says(&check(&cleared.id()), 2, "cannot be told");
+    assert_says(&check(&cleared.id()), 2, "is unknown");
 }
 
 #[test]

@@ -126,7 +126,7 @@ fn a_private_copy_under_another_name_is_noted() {
     let program = place.program("redis-like", &source, &[]);
     let result = done(&mut place.run(&["--strict", "--", text(&program)]));
     assert_eq!(result.code, Some(0), "{}", result.err);
-    assert!(result.err.contains("carries its own jemalloc under the name je_malloc"), "{}", result.err);
+    assert!(result.err.contains("contains jemalloc as je_malloc"), "{}", result.err);
 }
 
 /// A library of this soname that does nothing, and a program linked with it through another library.
