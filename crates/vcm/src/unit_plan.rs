@@ -53,7 +53,7 @@ impl Plan {
         if !tcmalloc.is_empty() {
             let (program, library, names) =
                 (program.display(), library.path.display(), tcmalloc.join(" and "));
-            notes.push(format!("{program} is linked with {names}, so the replacement {library} is preloaded."));
+            notes.push(format!("{program} is linked with {names}, so the stand-in {library} is preloaded."));
         }
         notes.extend(in_a_build_tree(&library.path));
         notes.extend(what_its_file_shows(root, unit, &program, &library)?);
