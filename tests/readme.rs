@@ -49,10 +49,7 @@ const COMMANDS: &[(&str, How)] = &[
     ("vcm profile redis-server", How::OnServer("")),
     ("vcm serve", How::Serves),
     ("vcm record -o trace.vct -- ./program", How::Run(&[0], "on another allocator")),
-    (
-        "LD_PRELOAD=/path/to/libvcmalloc.so VCM_CACHE_LIMIT=64M ./daemon",
-        How::Run(&[0], "on vcmalloc"),
-    ),
+    ("LD_PRELOAD=/path/to/libvcmalloc.so VCM_CACHE_LIMIT=64M ./daemon", How::Run(&[0], "on vcmalloc")),
 ];
 
 fn readme() -> String {
@@ -103,7 +100,8 @@ impl Place {
         library::interposer().and_then(|_| library::our_shared()).unwrap_or_else(|error| panic!("{error}"));
         symlink(tool, place.path("vcm")).expect("a link to the tool");
         let source = library::repository().join("tests/readme/program.c");
-        let program = compile::program(&source, Ground::Preload, &[]).unwrap_or_else(|error| panic!("{error}"));
+        let program =
+            compile::program(&source, Ground::Preload, &[]).unwrap_or_else(|error| panic!("{error}"));
         for name in ["program", "daemon", "redis-server"] {
             fs::copy(&program, place.path(name)).expect("a copy of the program");
         }
@@ -145,10 +143,14 @@ impl Place {
     }
 
     fn runs(&self, line: &str, codes: &[i32], says: &str) {
-        let finished = run(&mut self.shell(line), Duration::from_secs(300)).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let finished = run(&mut self.shell(line), Duration::from_secs(300))
+            .unwrap_or_else(|error| panic!("{line}: {error}"));
         let text = format!("{}{}", finished.text(), finished.complaints);
         let code = finished.status.code().unwrap_or(-1);
-        assert!(codes.contains(&code) && text.contains(says), "{line}\nended with {code}, not {codes:?} and '{says}':\n{text}");
+        assert!(
+            codes.contains(&code) && text.contains(says),
+            "{line}\nended with {code}, not {codes:?} and '{says}':\n{text}"
+        );
     }
 }
 
@@ -204,8 +206,11 @@ fn every_command_has_a_class_and_every_class_a_command() {
     let unknown: Vec<&String> =
         found.iter().filter(|line| !COMMANDS.iter().any(|(known, _)| known == line)).collect();
     assert!(unknown.is_empty(), "give these commands of README.md a row in tests/readme.rs: {unknown:#?}");
-    let gone: Vec<&str> =
-        COMMANDS.iter().map(|(known, _)| *known).filter(|known| !found.iter().any(|line| line == known)).collect();
+    let gone: Vec<&str> = COMMANDS
+        .iter()
+        .map(|(known, _)| *known)
+        .filter(|known| !found.iter().any(|line| line == known))
+        .collect();
     assert!(gone.is_empty(), "no longer in README.md: {gone:#?}");
 }
 
@@ -213,14 +218,20 @@ fn every_command_has_a_class_and_every_class_a_command() {
 fn every_target_and_package_that_is_named_exists() {
     let (readme, makefile) = (readme(), makefile());
     let named = targets(&readme);
-    let missing: Vec<&&str> =
-        named.iter().filter(|target| !makefile.lines().any(|line| line.starts_with(&format!("{target}:")))).collect();
+    let missing: Vec<&&str> = named
+        .iter()
+        .filter(|target| !makefile.lines().any(|line| line.starts_with(&format!("{target}:"))))
+        .collect();
     assert!(named.len() > 5 && missing.is_empty(), "not in the Makefile: {missing:?}");
     for (line, _) in COMMANDS.iter().filter(|(_, how)| *how == How::Known) {
         let packages = line.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
-        let control = fs::read_to_string(library::repository().join("packaging/debian/control")).expect("the packages");
+        let control =
+            fs::read_to_string(library::repository().join("packaging/debian/control")).expect("the packages");
         for package in packages.map_or("", |(names, _)| names).split(',').filter(|name| !name.is_empty()) {
-            assert!(control.lines().any(|line| line == format!("Package: {package}")), "no package {package}");
+            assert!(
+                control.lines().any(|line| line == format!("Package: {package}")),
+                "no package {package}"
+            );
         }
     }
 }
@@ -238,7 +249,9 @@ fn every_verb_in_the_text_takes_its_options() {
         let help = help.unwrap_or_else(|error| panic!("{line}: {error}"));
         assert_eq!(help.status.code(), Some(0), "vcm {verb} --help: {}", help.text());
         for flag in own.iter().filter(|word| word.starts_with("-")) {
-            let has = |text: &str| text.split(|letter: char| letter.is_whitespace() || letter == ',').any(|word| word == *flag);
+            let has = |text: &str| {
+                text.split(|letter: char| letter.is_whitespace() || letter == ',').any(|word| word == *flag)
+            };
             assert!(has(&help.text()), "vcm {verb} has no {flag}");
         }
     }
@@ -261,7 +274,8 @@ fn commands_that_end_run_as_they_are_written() {
 #[test]
 fn commands_for_a_running_process_run_on_the_one_that_vcm_run_starts() {
     let place = Place::new();
-    let (line, _) = COMMANDS.iter().find(|(line, _)| line.starts_with("vcm run ")).expect("the README has vcm run");
+    let (line, _) =
+        COMMANDS.iter().find(|(line, _)| line.starts_with("vcm run ")).expect("the README has vcm run");
     let mut server = Serving::start(&place, line);
     let said = server.until("ready");
     assert_eq!(said[0], "on vcmalloc");
@@ -279,11 +293,16 @@ fn commands_for_a_running_process_run_on_the_one_that_vcm_run_starts() {
 
 /// The process that `vcm run` started.
 fn child_of(parent: u32) -> String {
-    let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).expect("its children");
+    let children =
+        fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).expect("its children");
     let is_server = |id: &&str| {
         fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|name| name.trim() == "redis-server")
     };
-    children.split_whitespace().find(is_server).unwrap_or_else(|| panic!("vcm {parent}: {children}")).to_owned()
+    children
+        .split_whitespace()
+        .find(is_server)
+        .unwrap_or_else(|| panic!("vcm {parent}: {children}"))
+        .to_owned()
 }
 
 #[test]

@@ -165,9 +165,7 @@ pub fn of(loaded: &Loaded) -> Answer {
         answer.asks_malloc_extension |= elf.imports(TCMALLOC_INTERFACE);
         let is_program = object.brought_by == BroughtBy::Program;
         if let Some((symbol, name)) = elf.private_copy().filter(|_| is_program && !elf.defines("malloc")) {
-            let line = format!(
-                "the program contains {name} as {symbol}, which a preload does not replace"
-            );
+            let line = format!("the program contains {name} as {symbol}, which a preload does not replace");
             answer.evidence.push(line);
         }
         if elf.is_glibc_loader() {

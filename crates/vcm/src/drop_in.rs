@@ -142,9 +142,9 @@ fn ignore_absence(result: io::Result<()>) -> io::Result<()> {
 pub fn foreign(path: &Path, found: &Found) -> String {
     let shown = path.display();
     match found {
-        Found::Edited(_) => format!(
-            "{shown} was edited after vcm wrote it; move it, or put your changes into another file"
-        ),
+        Found::Edited(_) => {
+            format!("{shown} was edited after vcm wrote it; move it, or put your changes into another file")
+        }
         _ => format!("{shown} was not written by vcm and is not changed; move it first"),
     }
 }

@@ -220,10 +220,7 @@ pub fn renamed(at_start: &[u8], now: &[u8]) -> String {
 }
 
 fn bad_line(file: &Path, number: usize) -> String {
-    format!(
-        "{}:{number}: invalid line; use 'name = value', '[program]' or '# comment'",
-        file.shown()
-    )
+    format!("{}:{number}: invalid line; use 'name = value', '[program]' or '# comment'", file.shown())
 }
 
 #[cfg(test)]

@@ -310,9 +310,7 @@ fn inside(root: &Root, path: &Path, library: &Library) -> Result<PathBuf, Failur
     let below = path.strip_prefix(&folder).or_else(|_| real_path.strip_prefix(&real_folder));
     below.map(|rest| Path::new("/").join(rest)).map_err(|_| {
         let (library, folder) = (library.path.display(), folder.display());
-        refused(format!(
-            "{library} is not below {folder}, so that machine does not have it; copy it there"
-        ))
+        refused(format!("{library} is not below {folder}, so that machine does not have it; copy it there"))
     })
 }
 

@@ -64,9 +64,8 @@ fn a_name_that_fits_several_names_them_all() {
     let mut ids = [first.id(), second.id()].map(|id| id.parse::<i32>().unwrap());
     ids.sort_unstable();
     let [low, high] = ids;
-    let expected = format!(
-        "vcm: 2 processes are called '{name}': {low} {high}; give a process id: vcm stat {low}\n"
-    );
+    let expected =
+        format!("vcm: 2 processes are called '{name}': {low} {high}; give a process id: vcm stat {low}\n");
     assert_eq!(said(&[&name], 1), expected);
 }
 

@@ -83,9 +83,7 @@ impl Rings {
                     Answer::Done(number) => Ok(Begun::Yes(number as u32)),
                     Answer::Refused(refusal) => Err(refusal.line().into()),
                     Answer::Waits(why) => Ok(Begun::Waits(why, before.wrapping_add(1))),
-                    Answer::Full(why) => {
-                        Err(format!("has a pending order: {}", why.line()))
-                    }
+                    Answer::Full(why) => Err(format!("has a pending order: {}", why.line())),
                 }
             }
             Answer::Refused(refusal) => Err(refusal.line().into()),

@@ -61,5 +61,9 @@ pub struct Replay {
 
 fn speed(text: &str) -> Result<f64, String> {
     let speed: f64 = text.parse().map_err(|_| "give a number such as 4 or 0.5".to_owned())?;
-    if (0.001..=1e6).contains(&speed) { Ok(speed) } else { Err("give a number from 0.001 to 1000000".to_owned()) }
+    if (0.001..=1e6).contains(&speed) {
+        Ok(speed)
+    } else {
+        Err("give a number from 0.001 to 1000000".to_owned())
+    }
 }

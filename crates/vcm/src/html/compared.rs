@@ -73,9 +73,8 @@ impl<'a> Compared<'a> {
         has_any.then(|| {
             Part::Chart(Chart {
                 title: format!("Compared with {}, round by round", first.arm.name),
-                note:
-                    "1: no difference. The line through each point is the 99 % confidence interval."
-                        .to_owned(),
+                note: "1: no difference. The line through each point is the 99 % confidence interval."
+                    .to_owned(),
                 form: Form::Ratios { names, groups },
             })
         })

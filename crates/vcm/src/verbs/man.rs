@@ -76,10 +76,7 @@ fn environment() -> String {
         (CONFIG_VARIABLE, "The config file in place of the usual one."),
         (LIBRARY_VARIABLE, "The library that vcm preloads: a file, not a folder."),
         ("LD_PRELOAD", "'vcm run' puts the library before what it holds."),
-        (
-            PROOF_VARIABLE,
-            "Set by 'vcm run', for the library's report to it. Do not set it yourself.",
-        ),
+        (PROOF_VARIABLE, "Set by 'vcm run', for the library's report to it. Do not set it yourself."),
     ];
     section("ENVIRONMENT", &entries)
 }

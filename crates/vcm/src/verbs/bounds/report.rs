@@ -24,9 +24,10 @@ pub fn page(file: &Path, header: &Header, found: &Bounds) -> Page {
     let file = file.file_name().unwrap_or_default().shown().printed();
     Page {
         title: format!("Least memory for the blocks of {file}"),
-        about: "4 KiB pages with a live block in them, by placement rule: the memory of an ideal allocator that \
+        about:
+            "4 KiB pages with a live block in them, by placement rule: the memory of an ideal allocator that \
          follows the rule and releases everything else at once. Nothing was run."
-            .to_owned(),
+                .to_owned(),
         outcome: outcome(found),
         parts,
     }
@@ -37,11 +38,7 @@ fn outcome(found: &Bounds) -> String {
     let mut text =
         format!("{} live at most, {} on average.", amount(found.live.peak), amount(found.live.mean as u64));
     if let Some((rule, figures)) = least {
-        text += &format!(
-            " The best rule is `{}`: {} on average",
-            rule.name(),
-            amount(figures.mean as u64)
-        );
+        text += &format!(" The best rule is `{}`: {} on average", rule.name(), amount(figures.mean as u64));
         text += &match found.live.mean {
             live if live > 0.0 => format!(", {:.2} times the live bytes.", figures.mean / live),
             _ => ".".to_owned(),
@@ -88,8 +85,7 @@ fn over_time(found: &Bounds) -> Part {
     }
     Part::Chart(Chart {
         title: "Memory over time".to_owned(),
-        note: "About a thousand points at equal numbers of events; the peak may lie between two."
-            .to_owned(),
+        note: "About a thousand points at equal numbers of events; the peak may lie between two.".to_owned(),
         form: Form::Lines {
             series,
             across: Axis::new("since the trace began", "s", Better::Neither),

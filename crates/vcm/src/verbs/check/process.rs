@@ -88,7 +88,10 @@ fn named(allocator: &Allocator) -> String {
 fn refused(process: &Process, loaded: &Loaded) -> String {
     let named = |entry: &Text| {
         let why = loaded::why_refused(process, entry);
-        format!(". Its LD_PRELOAD names {}, which the loader did not load: {why}", say::typed([entry.printed()]))
+        format!(
+            ". Its LD_PRELOAD names {}, which the loader did not load: {why}",
+            say::typed([entry.printed()])
+        )
     };
     loaded.refused_preloads.iter().map(named).collect()
 }

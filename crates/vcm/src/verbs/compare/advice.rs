@@ -40,9 +40,10 @@ pub fn advised(table: &Table, applied: impl Fn(&Runs) -> (String, String)) -> Op
         },
         Advice::Trade(trades) => {
             let names = trades.into_iter().map(name).collect::<Vec<_>>().join(", ");
-            let sentence =
-                format!("A trade-off, judged by {by}: {names} is better than {first} in one and worse in the \
-                 other.");
+            let sentence = format!(
+                "A trade-off, judged by {by}: {names} is better than {first} in one and worse in the \
+                 other."
+            );
             Advised { sentence, remarks: Vec::new(), change: None }
         }
         Advice::Change(best) => {

@@ -57,9 +57,7 @@ pub fn compare(arguments: Compare) -> Outcome {
     written?;
     let is_whole = table.runs.iter().all(|runs| runs.failed.is_none());
     match (is_stopped, is_whole) {
-        (true, _) => {
-            Err(Failure::new(INTERRUPTED, "stopped by a signal; finished rounds are reported"))
-        }
+        (true, _) => Err(Failure::new(INTERRUPTED, "stopped by a signal; finished rounds are reported")),
         (false, true) => Ok(0),
         (false, false) => Ok(FAILURE),
     }

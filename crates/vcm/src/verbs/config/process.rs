@@ -49,10 +49,10 @@ pub fn show(id: i32, file: Option<PathBuf>, as_json: bool) -> Outcome {
     }
     answer.warnings.iter().for_each(|warning| say::line(&format!("vcm: warning: {warning}")));
     let library = match answer.library.as_deref() {
-        None if answer.in_effect => {
-            "Only its Rust code runs on vcmalloc. In effect there now:".to_string()
+        None if answer.in_effect => "Only its Rust code runs on vcmalloc. In effect there now:".to_string(),
+        None => {
+            "It does not run on vcmalloc. Settings that the library would have had at its start:".to_string()
         }
-        None => "It does not run on vcmalloc. Settings that the library would have had at its start:".to_string(),
         Some(library) if answer.in_effect => format!("It runs on {library}. Settings in effect:"),
         Some(library) => format!("It runs on {library}. Settings at its start:"),
     };

@@ -118,8 +118,9 @@ fn no_main_process(root: &Root, target: &str) -> String {
         return "systemd does not run here, so systemctl knows no process: write 'ceph', 'gluster' or process ids".into();
     }
     match target {
-        "0" => "0: systemd reports 0 for a unit that is not running; 'systemctl status UNIT' shows why"
-            .into(),
+        "0" => {
+            "0: systemd reports 0 for a unit that is not running; 'systemctl status UNIT' shows why".into()
+        }
         _ => "the process id is empty: 'systemctl show --property MainPID --value UNIT' has none".into(),
     }
 }

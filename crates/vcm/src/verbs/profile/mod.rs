@@ -118,9 +118,11 @@ fn about(profile: &Profile) -> String {
 fn notes(profile: &Profile, chains: &[Chain]) -> Vec<String> {
     let mut notes = Vec::new();
     if chains.is_empty() {
-        notes
-            .push("no samples: too little was allocated; profile longer (--for), or with more samples \
-             (--interval 16K)".into());
+        notes.push(
+            "no samples: too little was allocated; profile longer (--for), or with more samples \
+             (--interval 16K)"
+                .into(),
+        );
     }
     if chains.first().is_some_and(|chain| chain.calls.is_empty()) {
         notes.push(

@@ -97,7 +97,9 @@ fn say_begin(seen: &Seen, length: Duration) {
     if length >= Duration::from_secs(1) {
         let (id, name) = (seen.process.id, say::typed([seen.name.printed()]));
         let time = humantime::format_duration(length);
-        say::line(&format!("vcm: profiling {id} {name} for {time}; Ctrl-C ends it early and shows the result"));
+        say::line(&format!(
+            "vcm: profiling {id} {name} for {time}; Ctrl-C ends it early and shows the result"
+        ));
     }
 }
 

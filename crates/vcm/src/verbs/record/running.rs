@@ -118,9 +118,7 @@ fn told(id: i32, end: &End) -> u8 {
             "vcm: {id} has ended, or became another program; what it did in its last {} ms or so is not in the trace",
             BETWEEN_ROUNDS.as_millis()
         )),
-        End::Over => {
-            line(&format!("vcm: {id} has ended the recording: no reader for five seconds"))
-        }
+        End::Over => line(&format!("vcm: {id} has ended the recording: no reader for five seconds")),
         End::Time | End::Failed | End::Signal(libc::SIGINT) => {}
         End::Signal(number) => return 128 + *number as u8,
     }

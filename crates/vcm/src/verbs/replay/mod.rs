@@ -86,9 +86,7 @@ fn told(arguments: &Replay, table: &Table, rounds: &Rounds<'_>) -> Outcome {
     }
     let is_whole = table.runs.iter().all(|runs| runs.failed.is_none()) && rounds.survey.cut_off.is_none();
     match (is_stopped, is_whole) {
-        (true, _) => {
-            Err(Failure::new(INTERRUPTED, "stopped by a signal; finished rounds are reported"))
-        }
+        (true, _) => Err(Failure::new(INTERRUPTED, "stopped by a signal; finished rounds are reported")),
         (false, true) => Ok(0),
         (false, false) => Ok(FAILURE),
     }
@@ -112,7 +110,9 @@ fn can_be_replayed(arguments: &Replay, survey: &Survey) -> Result<(), Failure> {
     let refused = |what: String| Err(Failure::new(FAILURE, format!("{}: {what}", arguments.file.shown())));
     if survey.allocations == 0 {
         let why = survey.cut_off.clone().unwrap_or_default();
-        return refused(format!("the trace has no allocations to replay; {why}").trim_end_matches("; ").to_owned());
+        return refused(
+            format!("the trace has no allocations to replay; {why}").trim_end_matches("; ").to_owned(),
+        );
     }
     let available = machine::available(&Root::real()).unwrap_or(u64::MAX);
     if survey.live_bytes > available {

@@ -79,8 +79,9 @@ fn over_time(table: &Table, rounds: &Rounds<'_>) -> Option<Part> {
     }
     Some(Part::Chart(Chart {
         title: "Memory over the time of the trace, in the first round".to_owned(),
-        note: "Memory of each allocator beyond the live bytes. The memory of the replay program is subtracted."
-            .to_owned(),
+        note:
+            "Memory of each allocator beyond the live bytes. The memory of the replay program is subtracted."
+                .to_owned(),
         form: Form::Lines {
             series,
             across: Axis::new("since the trace began", "s", Better::Neither),

@@ -113,8 +113,7 @@ impl Rounds<'_> {
         if self.survey.header.sampled_one_in.is_some_and(|one_in| one_in > 1) {
             return Err("the trace samples the blocks, but its memory is that of all blocks".to_owned());
         }
-        let name =
-            self.survey.header.allocator.clone().ok_or("the trace does not name its allocator")?;
+        let name = self.survey.header.allocator.clone().ok_or("the trace does not name its allocator")?;
         let arm = recorded_on(&name, self.library)
             .ok_or(format!("{name}, on which it was recorded, was not found"))?;
         self.progress.step("fitting touched pages to the recording");

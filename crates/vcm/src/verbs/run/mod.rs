@@ -179,10 +179,9 @@ fn not_started(path: &Path, error: &io::Error) -> Failure {
     let shown = path.shown();
     match error.kind() {
         // The file is there, so what is missing is its interpreter or loader.
-        io::ErrorKind::NotFound => Failure::new(
-            NOT_FOUND,
-            format!("{shown}: its interpreter (first line or ELF header) is missing"),
-        ),
+        io::ErrorKind::NotFound => {
+            Failure::new(NOT_FOUND, format!("{shown}: its interpreter (first line or ELF header) is missing"))
+        }
         _ => Failure::new(NOT_EXECUTABLE, format!("{shown}: cannot be executed: {error}")),
     }
 }

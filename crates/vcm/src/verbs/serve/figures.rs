@@ -88,14 +88,9 @@ pub const FIGURES: &[Figure] = &[
             one(give, look.stats.mapped);
         },
     ),
-    gauge(
-        "vcmalloc_large",
-        BYTES,
-        "Blocks in use above the largest size class.",
-        |look, give| {
-            one(give, look.stats.large);
-        },
-    ),
+    gauge("vcmalloc_large", BYTES, "Blocks in use above the largest size class.", |look, give| {
+        one(give, look.stats.large);
+    }),
     gauge("vcmalloc_huge", BYTES, "2 MiB blocks put onto huge pages.", |look, give| {
         one(give, look.stats.huge);
     }),

@@ -185,9 +185,7 @@ fn take(wanted: Wanted, patterns: &[Pattern], goes_on: &Receiver<()>) -> Result<
     // Before its tables are read: then they stand still.
     let off = switched.off();
     if is_on != Some(true) {
-        return Err(cannot(
-            "has not started a profile: it is idle, or the profile was switched off".into(),
-        ));
+        return Err(cannot("has not started a profile: it is idle, or the profile was switched off".into()));
     }
     let mut profile = vcm_profile::read(&seen).map_err(cannot)?;
     if let Some(before) = before {

@@ -86,18 +86,14 @@ impl Agent {
             return Some(Answer::refused(StatusCode::BAD_REQUEST, "a request body is not supported"));
         }
         if request.headers().get_all(header::HOST).iter().count() > 1 {
-            return Some(Answer::refused(
-                StatusCode::BAD_REQUEST,
-                "the request names several hosts",
-            ));
+            return Some(Answer::refused(StatusCode::BAD_REQUEST, "the request names several hosts"));
         }
         if is_from_a_page(request.headers(), request.uri().path()) {
             let line = "cross-site request refused; open the address directly";
             return Some(Answer::refused(StatusCode::FORBIDDEN, line));
         }
         if self.is_local && !is_this_host(request.headers()) {
-            let line =
-                "unknown host name refused (DNS rebinding); use the address or 'localhost'";
+            let line = "unknown host name refused (DNS rebinding); use the address or 'localhost'";
             return Some(Answer::refused(StatusCode::BAD_REQUEST, line));
         }
         let sent = request.headers().get(header::AUTHORIZATION).map_or(&b""[..], |value| value.as_bytes());

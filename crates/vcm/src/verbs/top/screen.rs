@@ -31,7 +31,9 @@ pub fn draw(frame: &mut Frame, host: &Host, state: &mut State) {
         Page::Help => frame.render_widget(Paragraph::new(help()), body),
         Page::Detail => match host.rows().find(|row| Some(row.id()) == state.chosen) {
             Some(row) => detail(frame, body, row, state.has_colour),
-            None => frame.render_widget(Paragraph::new("the process has ended; Esc returns to the list"), body),
+            None => {
+                frame.render_widget(Paragraph::new("the process has ended; Esc returns to the list"), body)
+            }
         },
     }
 }
@@ -70,9 +72,13 @@ fn list(frame: &mut Frame, area: Rect, host: &Host, state: &State, rows: &[&Row]
 }
 
 fn help() -> Vec<Line<'static>> {
-    let mut lines =
-        vec![Line::raw("Letters select the sort column; the same letter again reverses the \
-         order:"), Line::raw("")];
+    let mut lines = vec![
+        Line::raw(
+            "Letters select the sort column; the same letter again reverses the \
+         order:",
+        ),
+        Line::raw(""),
+    ];
     lines.extend(SORTS.iter().map(|(letter, _, what)| Line::raw(format!("  {letter}  {what}"))));
     for line in [
         "",

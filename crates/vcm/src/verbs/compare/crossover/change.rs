@@ -68,10 +68,14 @@ impl Machine<'_> {
                 }
                 _ if begin.elapsed() > self.manager.limit => {
                     let limit = humantime::format_duration(self.manager.limit);
-                    return Err(
-                        self.why(name, format!("{name} is not active after {limit}; its state is \
-                         {}", shown.active))
-                    );
+                    return Err(self.why(
+                        name,
+                        format!(
+                            "{name} is not active after {limit}; its state is \
+                         {}",
+                            shown.active
+                        ),
+                    ));
                 }
                 _ => std::thread::sleep(LOOK_EVERY),
             }
@@ -141,9 +145,7 @@ impl Machine<'_> {
         }
         let name = service.name();
         let how = match self.manager.show(name) {
-            Ok(shown) if shown.active == "active" => {
-                "was restarted from outside this run".to_owned()
-            }
+            Ok(shown) if shown.active == "active" => "was restarted from outside this run".to_owned(),
             Ok(shown) => format!("ended: it is {} ({})", shown.active, shown.result),
             Err(why) => format!("ended ({why})"),
         };

@@ -71,8 +71,7 @@ pub fn crossover(arguments: &Compare) -> Outcome {
         }
     }
     if given.resume {
-        let state =
-            left.ok_or_else(|| refused(format!("{}: no run to resume", given.state.display())))?;
+        let state = left.ok_or_else(|| refused(format!("{}: no run to resume", given.state.display())))?;
         return resume(arguments, &root, &manager, state);
     }
     begin(arguments, &root, &manager)
@@ -81,8 +80,11 @@ pub fn crossover(arguments: &Compare) -> Outcome {
 /// Checks what must hold before anything else is looked at.
 fn able(root: &Root, may_change: bool) -> Result<(), Failure> {
     if !systemd::is_running(root) {
-        return Err(refused("systemd does not run here (no /run/systemd/system), so there are no services to \
-         compare".to_owned()));
+        return Err(refused(
+            "systemd does not run here (no /run/systemd/system), so there are no services to \
+         compare"
+                .to_owned(),
+        ));
     }
     if may_change && root.is_real() && !nix::unistd::geteuid().is_root() {
         return Err(refused(

@@ -126,8 +126,7 @@ pub fn plan(
         }
     }
     for service in services.iter().filter(|service| !service.before.is_empty()) {
-        text +=
-            &format!("{} has a drop-in of 'vcm enable', which is restored at the end.\n", service.name());
+        text += &format!("{} has a drop-in of 'vcm enable', which is restored at the end.\n", service.name());
     }
     text
 }

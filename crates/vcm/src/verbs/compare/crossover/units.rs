@@ -95,8 +95,9 @@ fn expanded(pattern: &str) -> Result<Vec<String>, String> {
     for word in inner.split(',') {
         match word.split_once("..") {
             Some((from, to)) => {
-                let number =
-                    |text: &str| text.parse::<u32>().map_err(|_| format!("'{word}' is not a range of numbers"));
+                let number = |text: &str| {
+                    text.parse::<u32>().map_err(|_| format!("'{word}' is not a range of numbers"))
+                };
                 let (from, to) = (number(from)?, number(to)?);
                 if from > to || (to - from) as usize >= MOST {
                     return Err(format!("'{word}' is not an ascending range of at most {MOST}"));

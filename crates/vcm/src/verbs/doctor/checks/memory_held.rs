@@ -52,7 +52,10 @@ fn test(daemon: &Daemon, _: &Survey) -> Verdict {
                 )],
                 Reason::Caches => vec![format!("{release}    # once; cache_limit bounds them")],
                 Reason::Spans => {
-                    vec![format!("vcm profile {} --pinned    # call sites that hold the spans", daemon.process.id)]
+                    vec![format!(
+                        "vcm profile {} --pinned    # call sites that hold the spans",
+                        daemon.process.id
+                    )]
                 }
                 Reason::Quarantine => {
                     vec!["# the hardened library keeps freed blocks back for a while, by design".into()]

@@ -42,8 +42,7 @@ fn test(daemon: &Daemon, _: &Survey) -> Verdict {
 }
 
 fn mend(daemon: &Daemon) -> Vec<String> {
-    let mut mend =
-        vec!["# remove the preload, or replace it by vcmalloc's libtcmalloc.so.4:".into()];
+    let mut mend = vec!["# remove the preload, or replace it by vcmalloc's libtcmalloc.so.4:".into()];
     mend.extend(daemon.enabling());
     mend
 }
