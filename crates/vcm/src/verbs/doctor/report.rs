@@ -216,7 +216,7 @@ mod tests {
         assert!(text.starts_with("2 ceph-osd: 1 problem, 1 note\n"), "a heading counts as one: {text}");
         assert!(text.contains("\n\nosd.3 (pid 103), osd.4 (pid 105): the same\n"), "{text}");
         assert!(text.contains("osd.3, osd.4: osd_enable_op_tracker is on (default)"), "{text}");
-        assert_eq!(text.matches("The op tracker notes").count(), 1);
+        assert_eq!(text.matches("The op tracker records").count(), 1);
         assert_eq!(text.matches("\nPROBLEM ").count(), 1, "{text}");
     }
 
