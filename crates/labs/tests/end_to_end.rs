@@ -237,7 +237,7 @@ fn the_cells_before_a_kill_can_be_judged_and_drawn() {
     // Mostly the first cell; the looks of a wait are steps too, and a busy machine has more or fewer.
     let steps: Vec<&str> = results.rows.iter().map(|row| row.step.as_str()).collect();
     assert!(!steps.is_empty() && steps.chunks(2).all(|cell| cell == ["empty", "full"]), "{steps:?}");
-    assert!(results.notes[0].contains("did not come to its end"), "{:?}", results.notes);
+    assert!(results.notes[0].contains("did not finish"), "{:?}", results.notes);
 }
 
 #[test]

@@ -92,7 +92,7 @@ fn a_lab_without_a_name_behind_it_lists_what_can_follow() {
     let output = lab(&["ceph"]);
     assert_eq!(output.status.code(), Some(2));
     let said = text(&output.stderr);
-    for part in ["which one?", "thread-cache ", "memory-target ", "up, run, down"] {
+    for part in ["give an experiment", "thread-cache ", "memory-target ", "up, run, down"] {
         assert!(said.contains(part), "{part} is missing in\n{said}");
     }
 }

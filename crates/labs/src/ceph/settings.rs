@@ -30,19 +30,19 @@ const fn of_run(
 
 pub static SETTINGS: &[Setting] = &[
     Setting {
-        help: "run: the ceph.conf of a cluster that is there; nothing is brought up or down",
+        help: "run: ceph.conf of an existing cluster, which stays as it is",
         ..of_run("conf", "FILE", None, Values::Text)
     },
     Setting {
-        help: "run: its pool that objects may be written to and removed from",
+        help: "run: its pool for objects of the test",
         ..of_run("pool", "POOL", None, Values::Text)
     },
     Setting {
-        help: "run: who we are there, without 'client.'",
+        help: "run: client name there, without 'client.'",
         ..of_run("id", "NAME", Some(OWN_ID), Values::Text)
     },
     Setting {
-        help: "run: how long each load takes",
+        help: "run: duration of each load",
         ..of_run("seconds", "N", Some("10"), Values::Number(1..=MOST_SECONDS))
     },
     Setting {
@@ -50,7 +50,7 @@ pub static SETTINGS: &[Setting] = &[
         ..of_up("store", "STORE", "bluestore", Values::OneOf(&Store::NAMES))
     },
     Setting {
-        help: "up: how many OSDs, up to 32; they take turns among --allocators",
+        help: "up: number of OSDs, up to 32, spread over --allocators",
         ..of_up("osds", "N", "3", Values::Number(1..=MOST_OSDS))
     },
     Setting { help: "up: copies of an object", ..of_up("copies", "N", "1", Values::Number(1..=MOST_OSDS)) },
@@ -60,7 +60,7 @@ pub static SETTINGS: &[Setting] = &[
         values: Values::OneOf(&Release::NUMBERS),
         of: For::NewClusters,
         default: None,
-        help: "up, experiments: Ceph 14.2, 16.2, 18.2 or 20.2, each of the Debian that has it; otherwise this machine's",
+        help: "up, experiments: Ceph 14.2, 16.2, 18.2 or 20.2, each from its Debian [default: this machine's]",
     },
 ];
 
@@ -87,7 +87,7 @@ pub fn check(request: &Request) -> Result<()> {
     let refused = |text: String| Err(NotUnderstood(text).into());
     match request.action.as_str() {
         "run" if given("conf").is_some() && given("pool").is_none() => refused(
-            "--conf needs --pool POOL: a pool that objects may be written to and removed from".to_owned(),
+            "--conf needs --pool POOL: a pool for objects of the test".to_owned(),
         ),
         "run" if given("conf").is_some() => check_file(given("conf").unwrap_or_default()),
         "run" => {
@@ -96,8 +96,8 @@ pub fn check(request: &Request) -> Result<()> {
                 lonely.into_iter().find(|(name, default)| given(name) != *default && given(name).is_some());
             let Some((name, _)) = lonely else { return Ok(()) };
             refused(format!(
-                "--{name} is of a cluster of yours and needs its --conf FILE; without both the one that \
-                 `vcm lab ceph up` left is loaded"
+                "--{name} is for an existing cluster and needs its --conf FILE; without both `run` loads the \
+                 cluster of `vcm lab ceph up`"
             ))
         }
         "up" => {
@@ -126,7 +126,7 @@ fn check_experiment(request: &Request, action: &str) -> Result<()> {
     let asked = request.settings.get("release");
     if let Some((name, what)) = LINKED_WITH_TCMALLOC.iter().find(|(name, _)| *name == action) {
         if asked.is_some() {
-            bail!(NotUnderstood(format!("`{name}` is about {what}: it takes no --release")));
+            bail!(NotUnderstood(format!("`{name}` uses {what} and takes no --release")));
         }
         return check_stand_in(request, &allocators_of(request, &["vcmalloc"]));
     }
@@ -185,7 +185,7 @@ fn check_file(conf: &str) -> Result<()> {
     let kind = File::open(conf).and_then(|file| file.metadata());
     match kind.with_context(|| format!("--conf: cannot read {conf}"))?.is_file() {
         true => Ok(()),
-        false => bail!("--conf: {conf} is not a file; name the cluster's ceph.conf"),
+        false => bail!("--conf: {conf} is not a file; give the cluster's ceph.conf"),
     }
 }
 
