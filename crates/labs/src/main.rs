@@ -141,8 +141,11 @@ fn which_one(lab: &Lab) -> Failure {
     let experiments: String = lab.experiments.iter().map(one).collect();
     Failure::new(
         NOT_UNDERSTOOD,
-        format!("lab {0}: give an experiment:\n{experiments}  {1:<16} a cluster without an \
-         experiment", lab.name, "up, run, down"),
+        format!(
+            "lab {0}: give an experiment:\n{experiments}  {1:<16} a cluster without an \
+         experiment",
+            lab.name, "up, run, down"
+        ),
     )
 }
 

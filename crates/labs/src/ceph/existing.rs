@@ -108,8 +108,10 @@ fn ensure_clients(session: &Session) -> Result<()> {
     if there {
         return Ok(());
     }
-    session
-        .packages(&[("ceph-common".to_owned(), "ceph and rados, which query and load the cluster".to_owned())])
+    session.packages(&[(
+        "ceph-common".to_owned(),
+        "ceph and rados, which query and load the cluster".to_owned(),
+    )])
 }
 
 /// Before anything is written: a name that was mistyped would be told as objects that may be left.

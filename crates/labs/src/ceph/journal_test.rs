@@ -73,10 +73,7 @@ fn run(session: &Session) -> Result<()> {
 /// That the place can be written to, and may be.
 fn check(place: &Path, overwrite: bool) -> Result<()> {
     let Ok(metadata) = std::fs::metadata(place) else {
-        bail!(
-            "{} does not exist; give a directory on the disk to test, or a block device",
-            place.display()
-        );
+        bail!("{} does not exist; give a directory on the disk to test, or a block device", place.display());
     };
     if metadata.is_dir() {
         return access(place, AccessFlags::W_OK)

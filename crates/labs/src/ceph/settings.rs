@@ -33,10 +33,7 @@ pub static SETTINGS: &[Setting] = &[
         help: "run: ceph.conf of an existing cluster, which stays as it is",
         ..of_run("conf", "FILE", None, Values::Text)
     },
-    Setting {
-        help: "run: its pool for objects of the test",
-        ..of_run("pool", "POOL", None, Values::Text)
-    },
+    Setting { help: "run: its pool for objects of the test", ..of_run("pool", "POOL", None, Values::Text) },
     Setting {
         help: "run: client name there, without 'client.'",
         ..of_run("id", "NAME", Some(OWN_ID), Values::Text)
@@ -86,9 +83,9 @@ pub fn check(request: &Request) -> Result<()> {
     let given = |name: &str| request.settings.get(name).map(String::as_str);
     let refused = |text: String| Err(NotUnderstood(text).into());
     match request.action.as_str() {
-        "run" if given("conf").is_some() && given("pool").is_none() => refused(
-            "--conf needs --pool POOL: a pool for objects of the test".to_owned(),
-        ),
+        "run" if given("conf").is_some() && given("pool").is_none() => {
+            refused("--conf needs --pool POOL: a pool for objects of the test".to_owned())
+        }
         "run" if given("conf").is_some() => check_file(given("conf").unwrap_or_default()),
         "run" => {
             let lonely = [("pool", None), ("id", Some(OWN_ID))];

@@ -219,10 +219,7 @@ impl Record {
     pub fn read(path: &Path) -> Result<Record> {
         let text = fs::read(path).map_err(|error| refused(error, "cannot read", path))?;
         let record = serde_json::from_slice(&text).with_context(|| {
-            format!(
-                "{} is not an undo journal; find and remove the lab's files manually",
-                path.display()
-            )
+            format!("{} is not an undo journal; find and remove the lab's files manually", path.display())
         })?;
         Ok(Record { path: path.to_owned(), ..record })
     }

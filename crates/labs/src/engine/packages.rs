@@ -35,8 +35,9 @@ fn ensure(session: &Session, packages: &[(String, String)]) -> Result<()> {
     session.step("checking packages")?;
     let plan = plan(session, &names, &command)?;
     let from_here = counted(names.len() as u64, "package");
-    session
-        .say(&format!("missing: {from_here}; with what they need {plan}. They stay installed after the lab."));
+    session.say(&format!(
+        "missing: {from_here}; with what they need {plan}. They stay installed after the lab."
+    ));
     for (name, why) in &missing {
         session.say(&format!("    {name}: {why}"));
     }

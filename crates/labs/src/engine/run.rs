@@ -86,7 +86,12 @@ fn publish_again(request: &Request, experiment: &Experiment, from: &std::path::P
     let mut results: Results =
         serde_json::from_slice(&text).with_context(|| format!("{} has no results", from.display()))?;
     if results.experiment != experiment.name {
-        bail!("{} is from the experiment '{}', not '{}'", from.display(), results.experiment, experiment.name);
+        bail!(
+            "{} is from the experiment '{}', not '{}'",
+            from.display(),
+            results.experiment,
+            experiment.name
+        );
     }
     results.verdict = verdict::judge(experiment, &results.rows);
     page::publish(request, experiment, &results)?;

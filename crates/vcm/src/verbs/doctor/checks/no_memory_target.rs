@@ -27,7 +27,8 @@ fn test(daemon: &Daemon, _: &Survey) -> Verdict {
     }
     let target = daemon.ceph.as_ref().and_then(|ceph| ceph.get("osd_memory_target"));
     let target = target.map_or(String::new(), |set| format!(" ({}, {})", set.value, set.origin));
-    let what = format!("its program reads no allocator's memory use, so osd_memory_target{target} has no effect");
+    let what =
+        format!("its program reads no allocator's memory use, so osd_memory_target{target} has no effect");
     let mut mend = vec![
         "ceph config set osd bluestore_cache_autotune false".to_string(),
         "ceph config set osd bluestore_cache_size 1073741824    # by hand; then restart the OSDs".to_string(),
