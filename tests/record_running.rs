@@ -240,7 +240,7 @@ fn a_program_without_a_janitor_is_recorded_from_its_next_slow_path_on() {
     let mut told = BufReader::new(tool.child.stderr.take().unwrap());
     let mut line = String::new();
     told.read_line(&mut line).unwrap();
-    assert!(line.contains("it is recorded from then on"), "{line}");
+    assert!(line.contains("the recording starts then"), "{line}");
     program.steps(&["g10"]);
     told.read_line(&mut line).unwrap();
     assert!(line.contains("is recorded until it ends"), "{line}");

@@ -34,7 +34,7 @@ Examples:
   vcm run --cache-limit 64M -- ./daemon    the same, with an option set
   vcm config                               list the options
   vcm config 4711                          show the settings in effect in a running process
-  vcm compare -- ./program                 compare allocators on a program, with confidence intervals
+  vcm compare -- ./program                 compare allocators on a program
   vcm doctor                               report allocator and problems of the storage daemons
   vcm stat ceph-osd                        show the memory of a running process
   vcm serve                                serve metrics and profiles for Prometheus and pprof
@@ -155,7 +155,7 @@ pub struct Config {
     pub markdown: bool,
 }
 
-/// Repeat published allocator experiments of Ceph and GlusterFS on this machine: the program vcm-lab
+/// Repeat published allocator experiments of Ceph and GlusterFS on this machine, with vcm-lab
 #[derive(Args)]
 #[command(
     disable_help_flag = true,

@@ -139,7 +139,7 @@ fn a_title_over_the_environment_hides_no_variable_that_the_process_still_has() {
             "{flags:?}"
         );
         assert_eq!(option(&answer["options"], "retain"), (&"1M".into(), &"config file".into()));
-        assert!(answer["warnings"].to_string().contains("those that its memory has now"), "{answer:#}");
+        assert!(answer["warnings"].to_string().contains("these are its present variables"), "{answer:#}");
         let answer = doctor(&process.id());
         let daemon = &answer["daemons"][0];
         assert_eq!(daemon["allocator"]["certainty"], "certain", "{answer:#}");

@@ -78,12 +78,12 @@ fn answer(process: &Process, file: Option<PathBuf>) -> io::Result<Answer> {
     if in_effect {
         // It does not depend on what can be seen of the start.
     } else if environment.is_empty() {
-        let why = "its environment is empty, in its memory too: it was started without one, or cleared it; what a \
-                   variable may have set is not known";
+        let why = "its environment is empty: it was started without one, or cleared it; values that variables \
+         may have set are unknown";
         warnings.push(why.into());
     } else if is_of_now {
-        let why = "it wrote its title over the environment of its start (as redis and postgres do): the variables are \
-                   those that its memory has now";
+        let why = "it wrote its title over the environment of its start (as redis and postgres do): these are \
+         its present variables";
         warnings.push(why.into());
     }
     let depends = !in_effect && environment.is_empty() && !process.was_privileged();

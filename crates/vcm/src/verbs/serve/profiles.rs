@@ -217,7 +217,7 @@ fn why_not_on(pid: i32, why: String) -> String {
 fn note(profile: &mut Profile, was_on: bool, off: Result<(), String>) {
     if !was_on {
         let seconds = profile.duration.as_secs_f64();
-        profile.comments.push(format!("of what was allocated within {seconds:.1} s"));
+        profile.comments.push(format!("of memory allocated within {seconds:.1} s"));
     }
     let lines =
         [profile.torn.as_ref().map(|what| format!("it changed while it was read: {what}")), off.err()];
