@@ -1,5 +1,5 @@
-//! README.md's commands are run as they stand there, and those that need root, a network or many minutes are at least known: the
-//! target is in the Makefile, the verb takes the options. A command without a row in `COMMANDS` fails.
+//! README.md's commands are run as they are written. Of those that need root, a network or many minutes, the target is in the
+//! Makefile, or the verb takes the options. A command without a row in `COMMANDS` fails.
 //!
 //! In a line that is run `vcm` is the built tool, `/path/to/libvcmalloc.so` the built library, and `redis-server`, `program` and
 //! `daemon` are a small program of ours.
@@ -19,13 +19,13 @@ use vcmalloc_tests::{Ground, compile, library, run};
 enum How {
     /// Its targets are in the Makefile, its packages among those that `make deb` builds.
     Known,
-    /// Run; it ends by itself with one of these codes and prints this.
+    /// Run; it ends with one of these codes and prints this.
     Run(&'static [i32], &'static str),
-    /// Run with these arguments more, for a machine of its own or a free port.
+    /// Run with these further arguments, for a machine in a folder.
     RunWith(&'static str, &'static str),
-    /// Run with the number of the server in place of its name.
+    /// Run with the id of the server in place of its name.
     OnServer(&'static str),
-    /// It is the server, or serves until SIGTERM: run by a test of its own.
+    /// Runs until SIGTERM, in a separate test.
     Serves,
 }
 
@@ -39,8 +39,8 @@ const COMMANDS: &[(&str, How)] = &[
     ),
     // Findings of the machine that runs the test are no failure.
     ("sudo vcm doctor", How::Run(&[0, 1], "")),
-    ("sudo vcm enable ceph-osd@3", How::RunWith("--root machine", "systemctl")),
-    ("sudo vcm disable ceph-osd@3", How::RunWith("--root machine", "ceph-osd")),
+    ("sudo vcm enable ceph-osd@3", How::RunWith("--root machine", "vcmalloc.conf")),
+    ("sudo vcm disable ceph-osd@3", How::RunWith("--root machine", "vcmalloc.conf")),
     ("vcm compare -- ./program", How::Run(&[0], "vcmalloc")),
     ("vcm run -v --cache-limit 64M --stats -- redis-server --port 7000", How::Serves),
     ("vcm stat redis-server", How::OnServer("RSS")),
@@ -105,7 +105,7 @@ impl Place {
         for name in ["program", "daemon", "redis-server"] {
             fs::copy(&program, place.path(name)).expect("a copy of the program");
         }
-        // `sudo` changes nothing for the one who runs the tests.
+        // The tests run without privileges of their own.
         place.script("sudo", "exec \"$@\"");
         let machine = place.path("machine");
         for (path, content) in [
@@ -183,7 +183,7 @@ impl Serving {
         panic!("no line begins with '{begin}': {lines:?}");
     }
 
-    /// What it said on stderr, ended by SIGTERM.
+    /// Code and stderr, after SIGTERM.
     fn end(mut self) -> (Option<i32>, String) {
         // SAFETY: sends a signal to a child of our own that was not waited for.
         unsafe { libc::kill(self.0.id() as i32, libc::SIGTERM) };
@@ -309,7 +309,7 @@ fn child_of(parent: u32) -> String {
 fn the_server_of_metrics_listens_and_ends_at_a_signal() {
     let place = Place::new();
     let (line, _) = COMMANDS.iter().find(|(line, _)| *line == "vcm serve").expect("the README has vcm serve");
-    // The port that it has by itself may be in use here.
+    // The default port may be in use here.
     let mut agent = Serving::start(&place, &format!("{line} --listen 127.0.0.1:0"));
     agent.until("listening on ");
     assert_eq!(agent.end().0, Some(0));

@@ -1,5 +1,5 @@
-// The program of README's commands, under the names that stand there. With `--port` it is a server: it says that it is ready
-// and runs until SIGTERM. Otherwise it allocates, names its allocator and ends.
+// The program of README's commands, under their names. With `--port` it is a server: it prints that it is ready and runs until
+// SIGTERM. Otherwise it allocates, names its allocator, and ends after a moment in which `vcm compare` can inspect it.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 static void *idle(void *unused) {
     (void)unused;
@@ -28,9 +29,15 @@ int main(int count, char **arguments) {
         block[0] = 1;
         free(block);
     }
+    static char *kept[4000];
+    for (int block = 0; block < 4000; block++) {
+        kept[block] = malloc(4096);
+        if (!kept[block]) return 1;
+        kept[block][0] = 1;
+    }
     printf("on %s\n", dlsym(RTLD_DEFAULT, "vcm_version") ? "vcmalloc" : "another allocator");
-    if (!is_server) return 0;
-    // The other tests' machine may allow a parent alone to read a process.
+    if (!is_server) return usleep(200000);
+    // With kernel.yama.ptrace_scope 1 only a parent may read a process.
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
     pthread_t thread;
     sigset_t all;
