@@ -65,7 +65,7 @@ fn a_preload_that_the_loader_did_not_take_is_named() {
     let place = Place::new();
     let program = place.program("sleeps", SLEEPS, &[]);
     let sleeper = Sleeper::start(Command::new(&program).env("LD_PRELOAD", "/nowhere/libvcmalloc.so.0"));
-    assert_says(&check(&sleeper.id()), 1, "/nowhere/libvcmalloc.so.0, which the loader did not take");
+    assert_says(&check(&sleeper.id()), 1, "/nowhere/libvcmalloc.so.0, which the loader did not load");
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn what_cannot_be_told_has_a_code_of_its_own() {
     let plain = place.path("plain");
     std::fs::write(&plain, "no program").unwrap();
     for (arguments, words) in [
-        (&["check", "999999999"][..], "there is no process 999999999"),
+        (&["check", "999999999"][..], "no such process: 999999999"),
         (&["check", "--", "no-such-command"], "no such command"),
         (&["check", "--", text(&plain)], "cannot be executed"),
         (&["check"], "required"),

@@ -148,7 +148,7 @@ fn bad_lines_and_settings_are_warned_of() {
         done(clean(&["config", "--program", "x"]).env("VCM_CONFIG", &file).env("VCM_STATS_AT_EXT", "1"));
     assert_eq!(result.code, Some(0));
     for words in [
-        "bad.conf:1: this line cannot be read",
+        "bad.conf:1: invalid line",
         "bad.conf:2:",
         "did you mean cache_limit?",
         "bad.conf:3:",

@@ -77,9 +77,9 @@ fn without_yes_the_plan_is_shown_and_nothing_is_touched() {
         done(&mut machine.compare("a@{0,1,2}", &format!("system,{}", text(&planted)), &["--for", "24h"]));
     assert_eq!(result.code, Some(0), "{}", result.err);
     for words in [
-        "3 units, 2 arms, 8 periods of 3h: 1day and what the restarts take",
+        "3 units, 2 arms, 8 periods of 3h: 1day plus restarts",
         "24 restarts",
-        "10m after the last one count for nothing, then 2h 50m are measured",
+        "10m after the last restart are not measured, then 2h 50m are",
         "1    +0s              system      planted.so  system",
         "2    +3h              planted.so  system      planted.so",
         "Nothing was changed",
@@ -162,7 +162,7 @@ fn a_stopped_run_leaves_the_units_as_they_were_and_is_resumed_to_its_end() {
     machine.is_as_before();
     let again = done(&mut machine.compare("a@{0,1}", &arms, &arguments));
     assert_eq!(again.code, Some(1));
-    assert!(again.err.contains("was cut off, 1 of 4 periods had finished. "), "{}", again.err);
+    assert!(again.err.contains("was interrupted, 1 of 4 periods had finished. "), "{}", again.err);
     let resumed = done(&mut machine.bare(&["--resume", "--json"]));
     assert_eq!(resumed.code, Some(0), "{}", resumed.err);
     let json: Value = serde_json::from_str(&resumed.out).unwrap();
@@ -240,7 +240,7 @@ fn a_killed_run_is_told_of_and_put_back() {
     assert!(again.err.contains("its drop-ins may still lie there"), "{}", again.err);
     let back = done(&mut machine.bare(&["--put-back"]));
     assert_eq!(back.code, Some(0), "{}", back.err);
-    assert!(back.out.contains("a@0, a@1 are as they were before; the run is forgotten"), "{}", back.out);
+    assert!(back.out.contains("a@0, a@1 are as they were before; the run is discarded"), "{}", back.out);
     machine.is_as_before();
     machine.is_forgotten();
     let nothing = done(&mut machine.bare(&["--put-back"]));
@@ -311,7 +311,7 @@ fn without_health_nothing_is_restarted_and_a_metric_must_be_a_number() {
     );
     assert_eq!(sick.code, Some(1), "{}", sick.out);
     assert!(
-        sick.err.contains("health did not come within 1s") && sick.err.contains("ailing a@0"),
+        sick.err.contains("no health within 1s") && sick.err.contains("ailing a@0"),
         "{}",
         sick.err
     );
@@ -319,7 +319,7 @@ fn without_health_nothing_is_restarted_and_a_metric_must_be_a_number() {
     let words =
         done(machine.compare("a@0", "system,system", &arguments).args(["--metric", "lag: echo none"]));
     assert!(
-        words.code == Some(1) && words.err.contains("'lag' prints no number for a@0: none"),
+        words.code == Some(1) && words.err.contains("'lag' printed no number for a@0: none"),
         "{}",
         words.err
     );
@@ -364,7 +364,7 @@ fn what_cannot_be_compared_is_refused_in_words_before_anything_is_touched() {
     };
     refused("b", arms, &[], 1, "no such service");
     refused("masked", arms, &[], 1, "is masked");
-    refused("idle", arms, &[], 1, "idle is not active but inactive");
+    refused("idle", arms, &[], 1, "idle is not active: inactive");
     refused("t", arms, &[], 1, "is a template");
     refused("a@0.socket", arms, &[], 2, "only services");
     refused("a@{0", arms, &[], 2, "unmatched opening brace");

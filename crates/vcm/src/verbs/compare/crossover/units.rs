@@ -231,9 +231,9 @@ mod tests {
             ("a@{1", "unmatched opening brace"),
             ("a}", "unmatched closing brace"),
             ("a@{,1}", "empty"),
-            ("a@{5..1}", "no range"),
-            ("a@{x..y}", "no range"),
-            ("a@{{1}}", "inside"),
+            ("a@{5..1}", "not an ascending range"),
+            ("a@{x..y}", "not a range of numbers"),
+            ("a@{{1}}", "nested braces"),
             ("a@{0..99999}", "at most 1000"),
             (",", "names no unit"),
         ] {

@@ -70,6 +70,6 @@ mod tests {
     #[test]
     fn a_filter_that_no_option_helps_with_names_the_calls() {
         let found = with_filter("SystemCallFilter=~madvise", &[]).finding(&CHECK);
-        assert!(found.contains("ends it for madvise"), "{found}");
+        assert!(found.contains("kills it for madvise"), "{found}");
     }
 }
