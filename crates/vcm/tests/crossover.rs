@@ -310,11 +310,7 @@ fn without_health_nothing_is_restarted_and_a_metric_must_be_a_number() {
         machine.compare("a@0", "system,system", &arguments).args(["--health", "echo ailing $UNIT; false"]),
     );
     assert_eq!(sick.code, Some(1), "{}", sick.out);
-    assert!(
-        sick.err.contains("no health within 1s") && sick.err.contains("ailing a@0"),
-        "{}",
-        sick.err
-    );
+    assert!(sick.err.contains("no health within 1s") && sick.err.contains("ailing a@0"), "{}", sick.err);
     assert!(!machine.calls().contains("restart"), "{}", machine.calls());
     let words =
         done(machine.compare("a@0", "system,system", &arguments).args(["--metric", "lag: echo none"]));

@@ -124,7 +124,11 @@ fn a_program_that_allocates_past_the_preload_is_enabled_with_a_note() {
     let source = "void *je_malloc(unsigned long n) { return 0; } int main(void) { return 0; }";
     let result = enable_program(&place, &root, &place.program("case", source, &[]));
     assert_eq!(result.code, Some(0), "{}", result.err);
-    assert!(result.out.contains("note: ") && result.out.contains("its own jemalloc"), "{}", result.out);
+    assert!(
+        result.out.contains("note: ") && result.out.contains("contains jemalloc as je_malloc"),
+        "{}",
+        result.out
+    );
 }
 
 #[test]

@@ -214,8 +214,8 @@ mod tests {
         assert_eq!(refusal("thread-cache", &[("release", "20.2")], 5), None);
         assert_eq!(refusal("key-value", &[("release", "18.2")], 5), None, "the quick plan has no FileStore");
         let refused = [
-            ("run", "pool", "x", "--pool is of a cluster of yours and needs its --conf FILE"),
-            ("run", "id", "me", "--id is of a cluster of yours and needs its --conf FILE"),
+            ("run", "pool", "x", "--pool is for an existing cluster and needs its --conf FILE"),
+            ("run", "id", "me", "--id is for an existing cluster and needs its --conf FILE"),
             ("run", "conf", "x", "--conf needs --pool POOL"),
             ("thread-cache", "conf", "x", "--conf is for `vcm lab ceph run`; `thread-cache` does not"),
             ("thread-cache", "osds", "5", "--osds is for `vcm lab ceph up`; `thread-cache` does not"),
@@ -230,7 +230,7 @@ mod tests {
                 "18.2",
                 "--release is for `vcm lab ceph up` and experiments; `run` does not take it",
             ),
-            ("many-threads", "release", "18.2", "`many-threads` is about Ceph 14.2"),
+            ("many-threads", "release", "18.2", "`many-threads` uses Ceph 14.2"),
             ("journal", "release", "18.2", "Ceph 18.2 has no filestore; 14.2 and 16.2 have"),
             ("key-value", "release", "20.2", "Ceph 20.2 has no kstore; 14.2 and 16.2 and 18.2 have"),
         ];

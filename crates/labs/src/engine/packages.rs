@@ -157,6 +157,6 @@ mod tests {
             "`apt-get` failed: Err:1 http://mirror bookworm\nErr:2 x\n{lines}E: Some failed\n"
         );
         let said = shortened(error, "apt-get install x").to_string();
-        assert!(said.lines().count() == 2 && said.ends_with("by hand: apt-get install x"), "{said}");
+        assert!(said.lines().count() == 2 && said.ends_with("manually: apt-get install x"), "{said}");
     }
 }

@@ -28,9 +28,7 @@ pub fn take(arguments: &Arguments, target: &str) -> Result<Profile, Failure> {
     let failure = |why: String| Failure::new(FAILURE, format!("{id} {}", say::for_verb(&why, "profile")));
     let seen = Seen::open(process).map_err(failure)?;
     if arguments.measure() == Measure::Peak && !seen.samples().map_err(failure)?.keeps_peak {
-        return Err(failure(
-            "runs a build of vcmalloc that does not record live memory at the peak".into(),
-        ));
+        return Err(failure("runs a build of vcmalloc that does not record live memory at the peak".into()));
     }
     let held = Held::hold(&[]).map_err(|error| failure(format!("is not read: {error}")))?;
     let switched = Switched::on(&seen, arguments.interval).map_err(failure)?;

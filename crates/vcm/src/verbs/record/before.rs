@@ -24,9 +24,9 @@ pub fn hindrance(command: &Command) -> Option<String> {
         Look::Foreign { machine } => {
             Some(format!("{shown} is made for {machine}; use a build for this machine"))
         }
-        Look::Elf(elf) if elf.interpreter.is_none() => Some(format!(
-            "{shown} is linked statically, so nothing can be preloaded; link it dynamically"
-        )),
+        Look::Elf(elf) if elf.interpreter.is_none() => {
+            Some(format!("{shown} is linked statically, so nothing can be preloaded; link it dynamically"))
+        }
         Look::Elf(elf)
             if elf.interpreter.as_ref().is_some_and(|path| path.shown().printed().contains("ld-musl")) =>
         {

@@ -107,6 +107,9 @@ mod tests {
         fake.link("/sys/devices/virtio1/vda", "/sys/class/block/vda");
         fake.link("/dev/vda", "/var/lib/ceph/osd/ceph-3/block");
         let not_seen = fake.not_seen(&CHECK);
-        assert!(not_seen[0].ends_with("a virtual disk does not report whether it spins (vda)"), "{not_seen:?}");
+        assert!(
+            not_seen[0].ends_with("a virtual disk does not report whether it spins (vda)"),
+            "{not_seen:?}"
+        );
     }
 }
