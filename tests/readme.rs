@@ -288,7 +288,7 @@ fn commands_for_a_running_process_run_on_the_one_that_vcm_run_starts() {
     // vcm passes the signal on.
     let (code, told) = server.end();
     assert_eq!(code, Some(0), "{told}");
-    assert!(told.contains("runs on vcmalloc") && told.contains("cache_limit"), "{told}");
+    assert!(told.contains("runs on vcmalloc") && told.contains("at most 67108864 (environment)"), "{told}");
 }
 
 /// The process that `vcm run` started.

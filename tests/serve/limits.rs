@@ -176,7 +176,7 @@ fn of_the_unit() -> String {
 fn without_rights_processes_are_counted_as_forbidden_and_those_of_its_unit_are_enough() {
     // SAFETY: asks for a number.
     if unsafe { libc::geteuid() } != 0 {
-        eprintln!("not tested: only root can become another user");
+        vcmalloc_tests::skip!("only root can become another user");
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
