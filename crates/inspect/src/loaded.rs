@@ -175,7 +175,7 @@ pub fn why_refused(process: &Process, entry: &Text) -> String {
     }
     match elf::look(&path, Depth::Loading) {
         Ok(Look::Elf(_)) => "which exists: created after the start, or refused".into(),
-        Ok(Look::Foreign { machine }) => format!("it is made for {machine}"),
+        Ok(Look::Foreign { machine }) => format!("it is built for {machine}"),
         Ok(Look::Script { .. } | Look::Other) => "it is not a shared library".into(),
         Err(error) => format!("it cannot be read: {error}"),
     }

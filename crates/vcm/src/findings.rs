@@ -157,7 +157,7 @@ fn secure_execution(program: &Path, gain: Gain) -> Finding {
 fn foreign(program: &Path, machine: &str) -> Finding {
     Finding::new(
         Weight::Prevents,
-        format!("{} is made for {machine}", program.shown()),
+        format!("{} is built for {machine}", program.shown()),
         "The loader cannot load this machine's libvcmalloc.so into it.",
         "Use a build of the program for this machine.",
     )
@@ -173,7 +173,7 @@ fn loading(program: &Path, elf: &Elf) -> Option<Finding> {
         return Some(Finding::new(
             Weight::Harmful,
             format!("{shown} is a musl program (its loader is {})", loader.shown()),
-            "libvcmalloc.so is made for glibc: musl's loader reports unknown relocations and ends the program at \
+            "libvcmalloc.so is built for glibc: musl's loader reports unknown relocations and ends the program at \
              start.",
             "Use a build of the program for glibc.",
         ));

@@ -23,14 +23,14 @@ fn unfit(place: &Place) -> Vec<(PathBuf, &'static str)> {
     let mut other = stub.clone();
     other[18..20].copy_from_slice(if cfg!(target_arch = "x86_64") { &[183, 0] } else { &[62, 0] });
     let is_made_for =
-        if cfg!(target_arch = "x86_64") { "is built for Aarch64" } else { "is made for X86_64" };
+        if cfg!(target_arch = "x86_64") { "is built for Aarch64" } else { "is built for X86_64" };
     // And the size of its words.
     let mut narrow = stub.clone();
     narrow[4] = 1;
     symlink("libvcmalloc.so.0.9", place.path("libvcmalloc-left.so")).unwrap();
     vec![
         (write("libvcmalloc-other.so", &other), is_made_for),
-        (write("libvcmalloc-narrow.so", &narrow), "is made for a 32-bit machine"),
+        (write("libvcmalloc-narrow.so", &narrow), "is built for a 32-bit machine"),
         // Behind its first header. One with more of it ends whoever preloads it, `vcm` too.
         (write("libvcmalloc-cut.so", &stub[..100]), "a damaged ELF file"),
         (write("libvcmalloc-empty.so", b""), "it is empty"),

@@ -22,7 +22,7 @@ pub fn hindrance(command: &Command) -> Option<String> {
     }
     match &command.look {
         Look::Foreign { machine } => {
-            Some(format!("{shown} is made for {machine}; use a build for this machine"))
+            Some(format!("{shown} is built for {machine}; use a build for this machine"))
         }
         Look::Elf(elf) if elf.interpreter.is_none() => {
             Some(format!("{shown} is linked statically, so nothing can be preloaded; link it dynamically"))
