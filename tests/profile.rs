@@ -267,7 +267,7 @@ fn whatever_ends_it_the_process_is_as_it_was_before() {
         BufReader::new(started.stderr.take().expect("a pipe"))
             .read_line(&mut line)
             .expect("it says that it looks");
-        assert!(line.contains("is looked at"), "{line}");
+        assert!(line.contains("vcm: profiling ") && line.contains("for 10m"), "{line}");
         assert_eq!(running.seen().is_profiling(), Some(true));
         send(&started, signal);
         assert_eq!(started.wait().expect("it ends").code(), Some(code), "signal {signal}");
