@@ -112,7 +112,8 @@ fn who_forks_away_is_recorded_to_the_end_of_the_parent() {
     assert_eq!(unsafe { libc::kill(child, libc::SIGKILL) }, 0, "the tool does not wait for the child");
     let seen = summary(&file);
     assert_eq!((seen.reallocations, seen.frees, seen.cut_off), (1000, 1000, None));
-    let note = format!("process {child} of the same program continues in the background and is not in the trace");
+    let note =
+        format!("process {child} of the same program continues in the background and is not in the trace");
     assert!(finished.complaints.contains(&note), "{}", finished.complaints);
 }
 
@@ -204,6 +205,9 @@ fn nothing_is_recorded_before_its_time() {
     waiting.signal(libc::SIGUSR1);
     let (status, told, folder) = waiting.end();
     assert_eq!(status.code(), Some(125), "{told}");
-    assert!(told.contains("nothing was recorded: the process allocated nothing during the recording"), "{told}");
+    assert!(
+        told.contains("nothing was recorded: the process allocated nothing during the recording"),
+        "{told}"
+    );
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }

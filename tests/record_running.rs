@@ -160,7 +160,11 @@ fn what_a_running_program_does_is_recorded_exactly_with_every_kind_of_cache() {
         // 50 of calloc, 1000 that realloc moves; of the child's 5000 none.
         assert_eq!(seen.by_size.get(&10), Some(&1050), "{ground:?}");
         assert_eq!(seen.unknown, 100, "{ground:?}: blocks from before");
-        assert!(ended.told.contains("100 frees and reallocs were of unknown blocks, from before"), "{}", ended.told);
+        assert!(
+            ended.told.contains("100 frees and reallocs were of unknown blocks, from before"),
+            "{}",
+            ended.told
+        );
     }
 }
 
