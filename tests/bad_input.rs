@@ -160,7 +160,7 @@ fn a_name_that_several_have_is_refused_with_their_numbers_by_every_verb() {
         let line = String::from_utf8_lossy(&said(&arguments).stderr).into_owned();
         assert!(line.contains(&format!("processes are called '{name}': ")), "{line}");
         assert!(two.iter().all(|idle| line.contains(&format!(" {}", idle.id()))), "{line}");
-        assert!(line.contains(&format!("name one by its number: vcm {} ", arguments[0])), "{line}");
+        assert!(line.contains(&format!("give a process id: vcm {} ", arguments[0])), "{line}");
     }
     two.iter().for_each(Idle::is_as_before);
 }

@@ -267,7 +267,7 @@ fn whatever_ends_it_the_process_is_as_it_was_before() {
         BufReader::new(started.stderr.take().expect("a pipe"))
             .read_line(&mut line)
             .expect("it says that it looks");
-        assert!(line.contains("is looked at"), "{line}");
+        assert!(line.contains("vcm: profiling ") && line.contains("for 10m"), "{line}");
         assert_eq!(running.seen().is_profiling(), Some(true));
         send(&started, signal);
         assert_eq!(started.wait().expect("it ends").code(), Some(code), "signal {signal}");
@@ -318,7 +318,7 @@ fn an_idle_process_of_one_thread_is_told_from_one_that_allocates_nothing() {
     let output = output(&[&running.id(), "--for", "0.1s"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(
-        String::from_utf8_lossy(&output.stderr).contains("has not begun to take a profile: it is idle"),
+        String::from_utf8_lossy(&output.stderr).contains("has not started a profile: it is idle"),
         "{output:?}"
     );
     assert_eq!(running.seen().is_profiling(), Some(false));

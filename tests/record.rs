@@ -96,7 +96,7 @@ fn a_program_that_drops_the_preload_is_told_and_no_success() {
     let folder = tempfile::tempdir().unwrap();
     let (finished, file) = record(folder.path(), &[], &["sh", "-c", "unset LD_PRELOAD; exec sleep 1"]);
     assert_eq!(finished.status.code(), Some(125), "{}", finished.complaints);
-    assert!(finished.complaints.contains("LD_PRELOAD was dropped"), "{}", finished.complaints);
+    assert!(finished.complaints.contains("LD_PRELOAD was cleared"), "{}", finished.complaints);
     assert!(summary(&file).cut_off.is_none(), "what the shell did is kept");
     let (finished, _) = record(folder.path(), &[], &["sh", "-c", "exec sleep 1"]);
     assert_eq!(finished.status.code(), Some(0), "{}", finished.complaints);
@@ -112,7 +112,8 @@ fn who_forks_away_is_recorded_to_the_end_of_the_parent() {
     assert_eq!(unsafe { libc::kill(child, libc::SIGKILL) }, 0, "the tool does not wait for the child");
     let seen = summary(&file);
     assert_eq!((seen.reallocations, seen.frees, seen.cut_off), (1000, 1000, None));
-    let note = format!("process {child} of the same program runs on and is not in the trace: it forks away");
+    let note =
+        format!("process {child} of the same program continues in the background and is not in the trace");
     assert!(finished.complaints.contains(&note), "{}", finished.complaints);
 }
 
@@ -204,6 +205,9 @@ fn nothing_is_recorded_before_its_time() {
     waiting.signal(libc::SIGUSR1);
     let (status, told, folder) = waiting.end();
     assert_eq!(status.code(), Some(125), "{told}");
-    assert!(told.contains("nothing was recorded: the process asked for no memory while"), "{told}");
+    assert!(
+        told.contains("nothing was recorded: the process allocated nothing during the recording"),
+        "{told}"
+    );
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }

@@ -69,7 +69,7 @@ fn without_override_rust_alone_is_on_it() {
     let tool = library::tool().unwrap_or_else(|error| panic!("{error}"));
     let asked = Command::new(tool).args(["check", "--"]).arg(program).output().expect("vcm");
     let told = String::from_utf8_lossy(&asked.stderr);
-    assert!(asked.status.code() == Some(1) && told.contains("the Rust half of"), "{told}");
+    assert!(asked.status.code() == Some(1) && told.contains("the Rust code of"), "{told}");
 }
 
 /// The README's programs, and with them what docs.rs shows: each is compiled and run.

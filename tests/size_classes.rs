@@ -27,8 +27,8 @@ fn page() -> String {
     let mut text = format!(
         "# Size classes\n\n\
          <!-- Made by `RENEW_GOLDEN=1 cargo test -p vcmalloc-tests --test size_classes`; do not edit. -->\n\n\
-         A request of up to {} KiB gets a block of the smallest class that holds it; a larger one gets a run of units of its \
-         own, of {} KiB each. The table is computed and proved when the library is compiled (`crates/core/src/class/mod.rs`).\n\n\
+         A request of up to {} KiB gets a block of the smallest class that holds it; a larger one gets a run of units of \
+         {} KiB. The table is computed and proved when the library is compiled (`crates/core/src/class/mod.rs`).\n\n\
          - **block**: bytes of a block, and so the largest request of the class.\n\
          - **inside**: the most of a block that its request leaves unused: by the smallest request of the class, the class \
          below and one byte.\n\

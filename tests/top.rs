@@ -114,7 +114,7 @@ fn the_list_sorts_filters_opens_bears_any_size_and_gives_the_terminal_back() {
     let detail = terminal.when("detail", |screen| screen.contains("vCPU caches") && screen.contains("now"));
     assert!(detail.starts_with(&ids[2]) && detail.contains('█'), "{detail}");
     terminal.keys(&["h"]);
-    terminal.when("help", |screen| screen.contains("Sorted by a letter"));
+    terminal.when("help", |screen| screen.contains("Letters select the sort column"));
     for (wide, high) in [("160", "50"), ("30", "6"), ("2", "1"), ("100", "30")] {
         for page in ["h", "Escape", "Enter", "Escape"] {
             terminal.tmux(&["resize-window", "-x", wide, "-y", high]);

@@ -399,9 +399,15 @@ fn the_tool_shows_the_bridge_in_80_columns_and_lines_until_it_is_interrupted() {
         String::from_utf8(output.stdout).expect("text")
     };
     let page = stat(&[]);
-    for label in
-        ["live, as requested", "= the heap in memory", "= RSS", "environment", "went back", "registered by"]
-    {
+    for label in [
+        "live, as requested",
+        "= resident memory of the heap",
+        "= RSS",
+        "environment",
+        "went back",
+        "registered \
+         by",
+    ] {
         assert!(page.contains(label), "{label} is missing\n{page}");
     }
     assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");

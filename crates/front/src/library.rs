@@ -46,10 +46,10 @@ pub fn find_in(root: &Root, asked_for: Option<&Path>, hardened: bool) -> Result<
     let shown = root.path("/");
     let shown = shown.shown();
     match places.iter().find(|path| path.is_file()) {
-        Some(path) => open(path, "found by itself"),
+        Some(path) => open(path, "found by vcm"),
         None => Err(failure(format!(
-            "{} was not found in the machine below {shown}. Looked at:{}\nPut it there ('make install \
-             DESTDIR={shown}'), or name it as that machine does: --library PATH",
+            "{} was not found in the machine below {shown}. Searched:{}\nInstall it there ('make install \
+             DESTDIR={shown}'), or give its path on that machine: --library PATH",
             names[0],
             listed(&places)
         ))),
@@ -65,14 +65,14 @@ pub fn interposer(asked_for: Option<&Path>) -> Result<PathBuf, Failure> {
     let found = places.iter().find(|path| path.is_file()).and_then(|path| std::path::absolute(path).ok());
     let path = found.ok_or_else(|| {
         failure(format!(
-            "{name} was not found. Looked at:{}\nThe package vcmalloc-tools has it, 'make build' makes it; or name \
-             it: --library PATH",
+            "{name} was not found. Searched:{}\nInstall the package vcmalloc-tools, build it with 'make build', \
+             or give its path: --library PATH",
             listed(&places)
         ))
     })?;
     if path.as_os_str().as_bytes().iter().any(|byte| byte.is_ascii_whitespace() || *byte == b':') {
         return Err(failure(format!(
-            "{}: LD_PRELOAD cannot carry a path with a blank or a colon",
+            "{}: LD_PRELOAD cannot contain a path with a blank or a colon",
             path.shown()
         )));
     }
@@ -86,7 +86,7 @@ fn file_names(hardened: bool) -> [&'static str; 2] {
 fn listed(places: &[PathBuf]) -> String {
     let line = |path: &PathBuf| match path.read_link() {
         // A package that was unpacked in part, or removed by hand, leaves this.
-        Ok(to) => format!("\n  {}: a link to {}, which is not there", path.shown(), to.shown()),
+        Ok(to) => format!("\n  {}: a link to {}, which does not exist", path.shown(), to.shown()),
         Err(_) => format!("\n  {}", path.shown()),
     };
     places.iter().map(line).collect()
@@ -113,10 +113,10 @@ pub fn find(asked_for: Option<&Path>, hardened: bool) -> Result<Library, Failure
         None => {}
     }
     match places.iter().find(|path| path.is_file()) {
-        Some(path) => open(path, "found by itself"),
+        Some(path) => open(path, "found by vcm"),
         None => Err(failure(format!(
-            "{} was not found. Looked at:{}\nInstall the package {}, build it with 'make build', or name it: \
-             vcm run --library PATH ..., or {LIBRARY_VARIABLE}=PATH",
+            "{} was not found. Searched:{}\nInstall the package {}, build it with 'make build', or give its \
+             path: vcm run --library PATH ..., or {LIBRARY_VARIABLE}=PATH",
             names[0],
             listed(&places),
             package(hardened)
@@ -159,7 +159,7 @@ impl Library {
             .map(|folder| folder.join(name))
             .filter(|path| path.is_file())
             // gperftools' own library is none of ours, and `open` refuses it.
-            .filter_map(|path| open(&path, "found by itself").ok())
+            .filter_map(|path| open(&path, "found by vcm").ok())
             .find(|library| library.stands_in_for(name))
     }
 }
@@ -205,12 +205,12 @@ fn failure(message: impl Into<String>) -> Failure {
 pub fn open(path: &Path, by: &str) -> Result<Library, Failure> {
     let shown = path.shown();
     let real_path = path.canonicalize().map_err(|error| match path.read_link() {
-        Ok(to) => failure(format!("{shown} ({by}): a link to {}, which is not there", to.shown())),
+        Ok(to) => failure(format!("{shown} ({by}): a link to {}, which does not exist", to.shown())),
         Err(_) => failure(format!("{shown} ({by}): {error}")),
     })?;
     if real_path.is_dir() {
         return Err(failure(format!(
-            "{shown} ({by}): it is a folder; name the file in it, {}",
+            "{shown} ({by}): it is a folder; give the file in it, {}",
             FILE_NAMES[1]
         )));
     }
@@ -218,14 +218,14 @@ pub fn open(path: &Path, by: &str) -> Result<Library, Failure> {
     // LD_PRELOAD is a list that blanks and colons divide, and it has no way to quote them.
     if absolute.as_os_str().as_bytes().iter().any(|byte| byte.is_ascii_whitespace() || *byte == b':') {
         return Err(failure(format!(
-            "{shown} ({by}): LD_PRELOAD cannot carry a path with a blank or a colon; put the library \
-             elsewhere or link to it"
+            "{shown} ({by}): LD_PRELOAD cannot contain a path with a blank or a colon; move the library or link \
+             to it"
         )));
     }
     let library = match elf::look(&real_path, Depth::ExportedSymbols) {
         Ok(Look::Elf(library)) => library,
         Ok(Look::Foreign { machine }) => {
-            return Err(failure(format!("{shown} ({by}): it is made for {machine}, and this vcm is not")));
+            return Err(failure(format!("{shown} ({by}): it is built for {machine}, unlike this vcm")));
         }
         Ok(Look::Other) if real_path.metadata().is_ok_and(|file| file.len() == 0) => {
             return Err(failure(format!("{shown} ({by}): it is empty; install or build it again")));

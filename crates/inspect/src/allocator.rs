@@ -165,9 +165,7 @@ pub fn of(loaded: &Loaded) -> Answer {
         answer.asks_malloc_extension |= elf.imports(TCMALLOC_INTERFACE);
         let is_program = object.brought_by == BroughtBy::Program;
         if let Some((symbol, name)) = elf.private_copy().filter(|_| is_program && !elf.defines("malloc")) {
-            let line = format!(
-                "the program carries its own {name} under the name {symbol}, which no preload reaches"
-            );
+            let line = format!("the program contains {name} as {symbol}, which a preload does not replace");
             answer.evidence.push(line);
         }
         if elf.is_glibc_loader() {
@@ -214,14 +212,14 @@ fn evidence(answer: &Answer, loaded: &Loaded, private_malloc: bool) -> Vec<Strin
     let object = serving.object.shown();
     let how = match serving.brought_by {
         BroughtBy::Program if private_malloc => {
-            "it is built into the program, which keeps it to itself".into()
+            "it is built into the program, which does not export it".into()
         }
         BroughtBy::Program => "it is built into the program, which comes first".into(),
         BroughtBy::Preload => "LD_PRELOAD puts it before the libraries".into(),
         BroughtBy::Linked => {
             format!("the first of {count} objects in lookup order that exports malloc (number {place})")
         }
-        BroughtBy::Later => "nothing is linked with it, so it is a preload or was opened later".into(),
+        BroughtBy::Later => "nothing is linked with it, so it was preloaded or opened later".into(),
     };
     let mut steps = vec![format!("/proc/PID/maps has {object}; {how}")];
     if !loaded.is_order_known {

@@ -47,7 +47,7 @@ impl Condition {
             Condition::KernelThread => Some("is a kernel thread: it calls no malloc"),
             Condition::Zombie => Some("has ended and waits for its parent (zombie)"),
             Condition::WithoutMainThread => {
-                Some("goes on without its main thread, so /proc does not show its memory")
+                Some("continues without its main thread, so /proc does not show its memory")
             }
             Condition::Absent => Some("does not run: no such process"),
         }

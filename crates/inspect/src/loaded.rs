@@ -161,7 +161,7 @@ fn with_folder(process: &Process, entry: &OsStr) -> OsString {
 /// Why the loader may have left out a preload that a process was told of, as far as the file shows it now.
 pub fn why_refused(process: &Process, entry: &Text) -> String {
     if !entry.as_bytes().contains(&b'/') {
-        return "it is in none of the loader's folders, or was refused".into();
+        return "it is not in the loader's folders, or the loader refused it".into();
     }
     let path = process.as_seen_by_it(entry.as_path());
     if let Err(error) = fs::metadata(&path) {
@@ -174,8 +174,8 @@ pub fn why_refused(process: &Process, entry: &Text) -> String {
         };
     }
     match elf::look(&path, Depth::Loading) {
-        Ok(Look::Elf(_)) => "which exists: put there after the start, or refused".into(),
-        Ok(Look::Foreign { machine }) => format!("it is made for {machine}"),
+        Ok(Look::Elf(_)) => "which exists: created after the start, or refused".into(),
+        Ok(Look::Foreign { machine }) => format!("it is built for {machine}"),
         Ok(Look::Script { .. } | Look::Other) => "it is not a shared library".into(),
         Err(error) => format!("it cannot be read: {error}"),
     }

@@ -27,7 +27,7 @@ fn in_a_chroot(program: &Path, root: &Path, library: &Path) -> Child {
 #[test]
 fn our_library_under_tcmallocs_name_in_a_chroot_is_ours() {
     if !nix::unistd::geteuid().is_root() {
-        return eprintln!("skipped: needs root for a chroot");
+        return vcmalloc_tests::skip!("only root can change the root");
     }
     let folder = tempfile::tempdir().unwrap();
     let (program, library) = (folder.path().join("daemon"), folder.path().join("lib/libtcmalloc.so.4"));

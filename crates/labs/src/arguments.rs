@@ -13,12 +13,12 @@ use vcm_labs::{LABS, TOOLS};
 
 const EXAMPLES: &str = "\
 Examples:
-  vcm lab list                             what can be rerun, and whose report it was (--long: all of it)
+  vcm lab list                             experiments and the reports behind them (--long: in full)
   vcm lab gluster detach --quick           one experiment, in about five minutes
   vcm lab gluster detach --full --out results
-  vcm lab gluster down                     undo what a killed run has left
+  vcm lab gluster down                     clean up after a killed run
 
-Exit status: 0 done, 1 failed, 2 not understood, 3 void (the controls were not seen), 130 interrupted";
+Exit status: 0 done, 1 failed, 2 wrong arguments, 3 void (the controls did not reproduce), 130 interrupted";
 
 /// The request.
 pub enum Chosen {
@@ -52,14 +52,14 @@ pub fn command() -> Command {
             Arg::new("long")
                 .long("long")
                 .action(ArgAction::SetTrue)
-                .help("With what each asks and what was found"),
+                .help("Include question and findings of each experiment"),
         );
     let shell = Arg::new("shell").required(true).value_parser(value_parser!(Shell));
     let folder = Arg::new("dir").long("dir").required(true).value_parser(value_parser!(PathBuf));
     let command = Command::new("vcm-lab")
         .bin_name("vcm lab")
         .version(env!("VCMALLOC_VERSION"))
-        .about("Rerun the storage world's allocator reports on real daemons, on this machine")
+        .about("Repeat published allocator experiments of Ceph and GlusterFS on this machine")
         .after_help(EXAMPLES)
         .override_usage("vcm lab <list|LAB EXPERIMENT|LAB up|run|down> [OPTIONS]")
         .subcommand_required(true)
@@ -99,7 +99,7 @@ fn lab_command(lab: &'static Lab) -> Command {
     let names: Vec<&str> = lab.experiments.iter().map(|experiment| experiment.name).chain(ACTIONS).collect();
     let action = Arg::new("action")
         .value_name("EXPERIMENT")
-        .help(format!("One of: {} (the last three: a cluster by itself)", names.join(", ")));
+        .help(format!("One of: {} (the last three act on the cluster only)", names.join(", ")));
     let usage = format!("vcm lab {} <EXPERIMENT|up|run|down> [OPTIONS]", lab.name);
     let command = Command::new(lab.name).about(lab.what).override_usage(usage).arg(action);
     let command = with_common(command).arg(
@@ -107,7 +107,7 @@ fn lab_command(lab: &'static Lab) -> Command {
             .long("quick")
             .action(ArgAction::SetTrue)
             .conflicts_with("full")
-            .help("Fewer and smaller cells, in about five minutes [default]"),
+            .help("Run fewer and smaller cells, in about five minutes [default]"),
     );
     let flag = |name: &'static str, value: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name(value).help(help)
@@ -117,22 +117,22 @@ fn lab_command(lab: &'static Lab) -> Command {
             Arg::new("full")
                 .long("full")
                 .action(ArgAction::SetTrue)
-                .help("All of it, for as long as it takes"),
+                .help("Run all cells, without a time limit"),
         )
         .arg(
-            flag("repeat", "N", "Repetitions of each cell, instead of the experiment's own number")
+            flag("repeat", "N", "Repetitions of each cell [default: set by the experiment]")
                 .value_parser(value_parser!(u32).range(1..=100)),
         )
         .arg(
-            flag("allocators", "A,B", "Only these allocators, and those that the controls need")
+            flag("allocators", "A,B", "Run only these allocators and those of the controls")
                 .value_delimiter(','),
         )
         .arg(
-            flag("out", "DIR", "Write the results there: JSON, a web page, a Markdown page")
+            flag("out", "DIR", "Write the results to this folder as JSON, HTML and Markdown")
                 .value_parser(value_parser!(PathBuf)),
         )
         .arg(
-            flag("from", "JSON", "Run nothing: judge and draw the rows of an earlier run again")
+            flag("from", "JSON", "Evaluate the rows of an earlier run again; run nothing")
                 .value_parser(value_parser!(PathBuf)),
         )
         .arg(
@@ -161,12 +161,12 @@ fn with_common(command: Command) -> Command {
     let no_install = Arg::new("no-install").long("no-install").action(ArgAction::SetTrue);
     let yes = Arg::new("yes").long("yes").short('y').action(ArgAction::SetTrue).conflicts_with("no-install");
     command
-        .arg(no_install.help("Fail, and name the command, when a package is missing"))
-        .arg(yes.help("Install missing packages without a question, also beside a cluster that lives here"))
-        .arg(library.help("The libvcmalloc.so to use, instead of the one that is found by itself"))
+        .arg(no_install.help("Fail if a package is missing, and print the command that installs it"))
+        .arg(yes.help("Install missing packages without a question, also on a host with a running cluster"))
+        .arg(library.help("libvcmalloc.so to use [default: the one that vcm finds]"))
         .arg(folder("state", DEFAULT_STATE, "Undo journals"))
-        .arg(folder("work", DEFAULT_WORK, "The cluster's files while it runs"))
-        .arg(folder("cache", DEFAULT_CACHE, "What is kept between runs, such as other systems"))
+        .arg(folder("work", DEFAULT_WORK, "Files of the running cluster"))
+        .arg(folder("cache", DEFAULT_CACHE, "Files kept between runs, such as other systems"))
 }
 
 fn with_settings(command: Command, settings: &'static [Setting]) -> Command {

@@ -51,7 +51,7 @@ pub fn as_text(long: bool) -> Outcome {
         page.line("");
     }
     if !long {
-        page.line("What each asks and what was found: vcm lab list --long");
+        page.line("Questions and findings: vcm lab list --long");
     }
     say::result(&page.into_text())
 }

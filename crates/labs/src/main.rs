@@ -107,9 +107,9 @@ fn no_stand_in(library: &Library) -> String {
     let name = STAND_IN;
     let folder = library.path.parent().unwrap_or(Path::new("/")).shown();
     format!(
-        "vcmalloc's {name} was not found, and a daemon that is linked with TCMalloc needs it. Looked at:\n  \
-         {folder}/{name}\n  {folder}/vcmalloc/{name}\n'make build' makes it and 'make install' puts it there; or name \
-         the libvcmalloc.so that it lies beside: --library PATH"
+        "vcmalloc's {name} was not found, and a daemon that is linked with TCMalloc needs it. Searched:\n  \
+         {folder}/{name}\n  {folder}/vcmalloc/{name}\nBuild it with 'make build' and install it with 'make \
+         install', or give the libvcmalloc.so in its folder: --library PATH"
     )
 }
 
@@ -141,7 +141,11 @@ fn which_one(lab: &Lab) -> Failure {
     let experiments: String = lab.experiments.iter().map(one).collect();
     Failure::new(
         NOT_UNDERSTOOD,
-        format!("lab {0}: which one?\n{experiments}  {1:<16} a cluster by itself", lab.name, "up, run, down"),
+        format!(
+            "lab {0}: give an experiment:\n{experiments}  {1:<16} a cluster without an \
+         experiment",
+            lab.name, "up, run, down"
+        ),
     )
 }
 

@@ -10,7 +10,7 @@ fn can_run() -> bool {
     let programs = ["ceph-osd", "ceph-mon", "ceph", "rados", "perf"];
     let there = programs.iter().all(|name| Path::new("/usr/bin").join(name).exists());
     if !(root && there) {
-        eprintln!("skipped: needs root, ceph-mon, ceph-osd, ceph-common and linux-perf");
+        vcmalloc_tests::skip!("needs root, ceph-mon, ceph-osd, ceph-common and linux-perf");
     }
     root && there
 }
@@ -160,7 +160,7 @@ fn a_stop_on_the_way_up_leaves_nothing() {
 #[test]
 fn a_journal_test_of_this_directory_writes_nowhere_else() {
     if !Path::new("/usr/bin/fio").exists() {
-        return eprintln!("skipped: needs fio");
+        return vcmalloc_tests::skip!("needs fio");
     }
     let files = |place: &Path| -> Vec<PathBuf> {
         let mut files: Vec<_> = std::fs::read_dir(place).unwrap().flatten().map(|file| file.path()).collect();

@@ -155,7 +155,7 @@ fn give(seen: &Seen, name: &str, value: &str) -> Result<Given, String> {
     match orders::give(seen, &Order::Set(&format!("{name}={value}")))? {
         Answer::Done(_) => Ok(Given::Done),
         Answer::Waits(why) => Ok(Given::Waits(why)),
-        Answer::Full(why) => Err(format!("has an order that it has not obeyed yet: {}", why.line())),
+        Answer::Full(why) => Err(format!("has a pending order: {}", why.line())),
         Answer::Refused(refusal) => Err(refusal.line().into()),
     }
 }

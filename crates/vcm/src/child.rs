@@ -140,8 +140,8 @@ impl Program {
         };
         let Some(id) = process::all(&Root::real()).into_iter().find(is_left) else { return };
         say::line(&format!(
-            "vcm: note: process {id} of the same program runs on and is not {what}: it forks away. Use its option to stay \
-             in the foreground"
+            "vcm: note: process {id} of the same program continues in the background and is not {what}. Use the \
+             program's foreground option"
         ));
     }
 }

@@ -31,15 +31,15 @@ use vcmalloc_core::options::SPECS;
 const EXAMPLES: &str = "\
 Examples:
   vcm run -- redis-server --port 7000      run a program on vcmalloc
-  vcm run --cache-limit 64M -- ./daemon    the same with an option
+  vcm run --cache-limit 64M -- ./daemon    the same, with an option set
   vcm config                               list the options
-  vcm config 4711                          settings that a running process has in effect
-  vcm compare -- ./program                 which allocator for it, and how sure is that
-  vcm doctor                               what the storage daemons here run on, and what is wrong
-  vcm stat ceph-osd                        where the memory of a running process is
-  vcm serve                                metrics and profiles of every process here, for Prometheus and pprof
-  vcm top                                  every process here on vcmalloc, refreshed
-  vcm profile ceph-osd                     which call sites hold it
+  vcm config 4711                          show the settings in effect in a running process
+  vcm compare -- ./program                 compare allocators on a program
+  vcm doctor                               report allocator and problems of the storage daemons
+  vcm stat ceph-osd                        show the memory of a running process
+  vcm serve                                serve metrics and profiles for Prometheus and pprof
+  vcm top                                  live view of all vcmalloc processes
+  vcm profile ceph-osd                     show the call sites that hold memory
   vcm enable ceph-osd@3                    make a systemd service start on vcmalloc";
 
 const RUN_EXAMPLES: &str = "\
@@ -51,7 +51,7 @@ Examples:
   vcm run --hardened -- ./daemon           find overflows, double frees, uses after free
 
 Exit status:
-  the command's own; 128+N, as a shell sees it, when signal N killed it
+  that of the command; 128+N if signal N killed it
   125  vcm failed or refused; with --strict also: the command did not run on vcmalloc
   126  the command cannot be executed
   127  the command was not found";
@@ -60,16 +60,16 @@ const CONFIG_EXAMPLES: &str = "\
 Examples:
   vcm config                               all options: default, range, variable, meaning
   vcm config --json
-  vcm config --program ceph-osd            what ceph-osd would get, started from here
+  vcm config --program ceph-osd            settings of ceph-osd if started from this shell
   vcm config --file new.conf --program ceph-osd
-  vcm config $(pidof ceph-osd)             what a running process has in effect
+  vcm config $(pidof ceph-osd)             settings in effect in a running process
 
 Exit status:
-  0  shown, also with warnings on stderr
+  0  shown, possibly with warnings on stderr
   1  the file or the process cannot be read
   2  wrong arguments";
 
-/// Run programs on the vcmalloc memory allocator and see how it is set up.
+/// Run programs on the vcmalloc memory allocator; inspect, profile and configure them.
 #[derive(Parser)]
 #[command(name = "vcm", version = env!("VCMALLOC_VERSION"), after_help = EXAMPLES, subcommand_required = true)]
 #[command(arg_required_else_help = true)]
@@ -102,49 +102,49 @@ pub enum Verb {
     Man(Man),
 }
 
-/// Run a program on vcmalloc, and verify that it does.
+/// Run a program on vcmalloc and verify that it allocates there.
 #[derive(Args)]
 #[command(after_help = RUN_EXAMPLES, override_usage = "vcm run [OPTIONS] -- COMMAND [ARG]...")]
 pub struct Run {
-    /// Set an allocator option; may be repeated ('vcm config' lists them); its own flag wins over it
+    /// Set an allocator option; may be repeated ('vcm config' lists them). The flag of an option takes precedence
     #[arg(short = 'o', long = "option", value_name = "NAME=VALUE")]
     pub settings: Vec<String>,
-    /// The library to preload, instead of the one that is found by itself
+    /// Library to preload [default: the one that vcm finds]
     #[arg(long, value_name = "PATH")]
     pub library: Option<PathBuf>,
-    /// Preload the hardened library: every block is checked, misuse ends the program with a line
+    /// Preload the hardened library, which checks every block and aborts on misuse with a message
     #[arg(long, conflicts_with = "library")]
     pub hardened: bool,
     /// Print the allocator's statistics on stderr when the program ends
     #[arg(long)]
     pub stats: bool,
-    /// Refuse a program that cannot run on vcmalloc, and end with 125 if it did not
+    /// Refuse a program that cannot run on vcmalloc; exit with 125 if it did not run on it
     #[arg(long)]
     pub strict: bool,
-    /// Start the program even where vcm would refuse to
+    /// Start the program even if vcm would refuse to
     #[arg(long)]
     pub force: bool,
-    /// Say when the program runs on vcmalloc, and which of its child processes do not
+    /// Report when the program runs on vcmalloc, and which of its child processes do not
     #[arg(short, long)]
     pub verbose: bool,
     #[command(flatten)]
     pub flags: OptionFlags,
-    /// The command and its arguments
+    /// Command with its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
 
-/// List the options, or show the values that a program gets and where each comes from.
+/// List the options, or show the values for a program and the source of each.
 #[derive(Args)]
 #[command(after_help = CONFIG_EXAMPLES)]
 pub struct Config {
-    /// Show the settings of this running process: in effect, or where its memory does not tell, of its start
+    /// Show the settings of this running process: those in effect, or else those it started with
     #[arg(value_name = "PID", conflicts_with = "program", value_parser = process_id)]
     pub pid: Option<i32>,
     /// Read this config file instead of VCM_CONFIG or /etc/vcmalloc.conf
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Show the values for the program of this name, with the present environment
+    /// Show the values for the program of this name in the current environment
     #[arg(long, value_name = "NAME", value_parser = OsStringValueParser::new().try_map(program_name))]
     pub program: Option<OsString>,
     /// Print JSON
@@ -155,14 +155,14 @@ pub struct Config {
     pub markdown: bool,
 }
 
-/// Rerun the storage world's allocator reports on real daemons, on this machine: the program vcm-lab
+/// Repeat published allocator experiments of Ceph and GlusterFS on this machine, with vcm-lab
 #[derive(Args)]
 #[command(
     disable_help_flag = true,
     override_usage = "vcm lab <list|LAB EXPERIMENT|LAB up|run|down> [OPTIONS]"
 )]
 pub struct Lab {
-    /// The arguments for `vcm-lab`
+    /// Arguments of `vcm-lab`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARG")]
     pub arguments: Vec<OsString>,
 }
@@ -178,7 +178,7 @@ pub struct Completions {
 #[derive(Args)]
 #[command(hide = true)]
 pub struct Man {
-    /// The folder to write to
+    /// Folder to write to
     #[arg(long, value_name = "FOLDER")]
     pub dir: PathBuf,
 }
@@ -224,13 +224,13 @@ impl FromArgMatches for OptionFlags {
 
 fn process_id(text: &str) -> Result<i32, &'static str> {
     let id = text.parse().ok().filter(|id| *id > 0);
-    id.ok_or("write a process id, or '--program NAME' for what a program of that name would get")
+    id.ok_or("give a process id, or '--program NAME' for the settings of a program of that name")
 }
 
 /// The last part of a path: the library knows a program by its name alone.
 fn program_name(given: OsString) -> Result<OsString, &'static str> {
     let name = Path::new(&given).file_name().map(OsStr::to_os_string);
-    name.ok_or("write the name of a program, as in '--program ceph-osd'")
+    name.ok_or("give the name of a program, such as '--program ceph-osd'")
 }
 
 /// The flags of `vcm run`, for suggestions.

@@ -20,7 +20,7 @@ pub fn default_path() -> &'static Path {
 }
 
 /// The fault of a file that the process was kept from.
-pub const MAY_NOT_READ: &str = "the process may not read it, so nothing in it is in force";
+pub const MAY_NOT_READ: &str = "the process may not read it, so it has no effect";
 
 pub struct ConfigFile {
     /// Our path of it.

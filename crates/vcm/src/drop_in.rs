@@ -131,11 +131,10 @@ fn ignore_absence(result: io::Result<()>) -> io::Result<()> {
 pub fn foreign(path: &Path, found: &Found) -> String {
     let shown = path.display();
     match found {
-        Found::Edited(_) => format!(
-            "{shown} was edited since vcm wrote it; move it away, or put your changes into a file of another \
-             name"
-        ),
-        _ => format!("{shown} was not written by vcm, so it stays as it is; move it away first"),
+        Found::Edited(_) => {
+            format!("{shown} was edited after vcm wrote it; move it, or put your changes into another file")
+        }
+        _ => format!("{shown} was not written by vcm and is not changed; move it first"),
     }
 }
 
@@ -161,7 +160,7 @@ pub fn files(place: &Place, unit: &str, variables: &[(String, String)], by_file:
 }
 
 fn marked(unit: &str, body: &str) -> String {
-    format!("{MARK}{unit}'; 'vcm disable {unit}' takes it away.\n{SUM}{:016x}\n{body}", sum(body))
+    format!("{MARK}{unit}'; 'vcm disable {unit}' removes it.\n{SUM}{:016x}\n{body}", sum(body))
 }
 
 /// None: not ours; false: edited since.

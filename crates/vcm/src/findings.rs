@@ -124,8 +124,8 @@ fn linked_unhardened(program: &Path, library: &Library) -> Option<Finding> {
         Finding::new(
             Weight::Harmful,
             format!("{} has vcmalloc linked into it, and not the hardened one", program.shown()),
-            "What is linked comes before what is preloaded: no block would be checked.",
-            "Link it with libvcmalloc-hardened.a, or leave --hardened out.",
+            "The linked allocator precedes the preloaded one, so no block would be checked.",
+            "Link it with libvcmalloc-hardened.a, or omit --hardened.",
         )
     })
 }
@@ -134,7 +134,7 @@ fn environment_cleared(by: &Path) -> Finding {
     Finding::new(
         Weight::Prevents,
         format!("{} clears the environment (env -i)", by.shown()),
-        "The preload and the options are environment variables, so they are lost there.",
+        "The preload and the options are environment variables and are lost there.",
         "Put 'vcm run' behind that env, or let it keep LD_PRELOAD and the VCM_ variables.",
     )
 }
@@ -149,7 +149,7 @@ fn secure_execution(program: &Path, gain: Gain) -> Finding {
         Weight::Prevents,
         format!("{} {has}", program.shown()),
         "The loader ignores preloads in programs that gain privileges.",
-        "Start it as the user it changes to (systemd: User= and AmbientCapabilities=), or link it with \
+        "Start it as the target user (systemd: User= and AmbientCapabilities=), or link it with \
          libvcmalloc.",
     )
 }
@@ -157,8 +157,8 @@ fn secure_execution(program: &Path, gain: Gain) -> Finding {
 fn foreign(program: &Path, machine: &str) -> Finding {
     Finding::new(
         Weight::Prevents,
-        format!("{} is made for {machine}", program.shown()),
-        "The loader cannot put this machine's libvcmalloc.so into it.",
+        format!("{} is built for {machine}", program.shown()),
+        "The loader cannot load this machine's libvcmalloc.so into it.",
         "Use a build of the program for this machine.",
     )
 }
@@ -173,8 +173,8 @@ fn loading(program: &Path, elf: &Elf) -> Option<Finding> {
         return Some(Finding::new(
             Weight::Harmful,
             format!("{shown} is a musl program (its loader is {})", loader.shown()),
-            "libvcmalloc.so is made for glibc: musl's loader reports relocations that it cannot make and \
-             ends the program before it begins.",
+            "libvcmalloc.so is built for glibc: musl's loader reports unknown relocations and ends the program at \
+             start.",
             "Use a build of the program for glibc.",
         ));
     }
@@ -182,7 +182,7 @@ fn loading(program: &Path, elf: &Elf) -> Option<Finding> {
         Finding::new(
             Weight::Prevents,
             format!("{shown} is linked statically"),
-            "No dynamic loader runs in it, so nothing can be preloaded and it keeps its own malloc.",
+            "It has no dynamic loader, so nothing can be preloaded and it keeps its own malloc.",
             "Link it dynamically, or link libvcmalloc.a into it.",
         )
     })
@@ -212,16 +212,16 @@ fn built_in(program: &Path, elf: &Elf) -> Option<Finding> {
         return Some(Finding::new(
             Weight::Prevents,
             format!("{shown} has its own malloc built in{called}"),
-            "A program's own malloc comes before any preload.",
-            "Use or make a build without it, or link libvcmalloc into it.",
+            "A built-in malloc precedes any preload.",
+            "Use a build without it, or link libvcmalloc into it.",
         ));
     }
     if elf.defines("malloc") {
         let finding = Finding::new(
             Weight::Prevents,
-            format!("{shown} has its own malloc built in{called} and keeps it to itself"),
+            format!("{shown} has its own malloc built in{called} and does not export it"),
             "Only its libraries' allocations would reach vcmalloc.",
-            "Use or make a build without it, or link libvcmalloc into it.",
+            "Use a build without it, or link libvcmalloc into it.",
         );
         return Some(finding.outweighing_proof());
     }
@@ -229,16 +229,16 @@ fn built_in(program: &Path, elf: &Elf) -> Option<Finding> {
         let finding = Finding::new(
             Weight::Note,
             format!("{shown} is made by Go"),
-            "Go's runtime has memory of its own; only what C libraries in it allocate reaches vcmalloc.",
-            "For its own: GOMEMLIMIT and GOGC.",
+            "Go's runtime manages its own memory; only allocations of C libraries reach vcmalloc.",
+            "For the Go heap use GOMEMLIMIT and GOGC.",
         );
         return Some(Finding { is_idle: true, ..finding });
     }
     own.map(|(symbol, name)| {
         Finding::new(
             Weight::Note,
-            format!("{shown} carries its own {name} under the name {symbol}"),
-            "What it allocates there does not reach vcmalloc, so a comparison would say little.",
+            format!("{shown} contains {name} as {symbol}"),
+            "Its allocations there do not reach vcmalloc, so a comparison would show little.",
             "Build it for the system's malloc (redis: make MALLOC=libc).",
         )
     })
@@ -274,8 +274,8 @@ const SANITIZERS: [(&str, &str, Weight); 5] = [
     ("libclang_rt.tsan", "ThreadSanitizer", Weight::Harmful),
     ("liblsan.", "LeakSanitizer", Weight::Note),
 ];
-const SANITIZER_IS_FIRST: &str = "The sanitizer brings a malloc of its own and must come before everything \
-     else: behind a preload the program stops at its start or crashes.";
+const SANITIZER_IS_FIRST: &str = "The sanitizer has its own malloc and must be loaded first: after a preload the \
+ program stops at start or crashes.";
 const WITHOUT_SANITIZER: &str = "Use a build without it; there the hardened library (--hardened) finds \
      overflows, double frees and uses after free.";
 
@@ -288,8 +288,8 @@ fn linked_sanitizer(what: String, weight: Weight) -> Finding {
         Weight::Note => Finding::new(
             weight,
             what,
-            "It sees what its own malloc gave, which is nothing on vcmalloc, so it finds no leaks.",
-            "Look for leaks without vcmalloc.",
+            "It sees only blocks of its own malloc, so it finds no leaks on vcmalloc.",
+            "Run leak checks without vcmalloc.",
         ),
         _ => Finding::new(weight, what, SANITIZER_IS_FIRST, WITHOUT_SANITIZER),
     }
@@ -305,17 +305,17 @@ fn is_ours(path: &Path) -> bool {
 fn linked_tcmalloc(by: &str, name: &str, library: &Library) -> Finding {
     let mut what = format!("{by} is linked with {name}");
     if let Some(other) = library.stands_in_for.first() {
-        what += &format!(", and {} takes the place of {other} alone", library.path.shown());
+        what += &format!(", and {} replaces {other} only", library.path.shown());
     }
     let finding = Finding::new(
         Weight::Harmful,
         what,
-        "A program that asks tcmalloc's MallocExtension how much memory it uses (as ceph-osd does for \
+        "A program that reads its memory use from tcmalloc's MallocExtension (as ceph-osd does for \
          osd_memory_target) would read an empty heap and let its caches grow until memory runs out.",
         format!(
             "Put vcmalloc's own {name} beside libvcmalloc.so (the package vcmalloc-tcmalloc-compat has it, 'make build' makes libtcmalloc.so.4, _minimal, _debug, \
-             _minimal_debug and _and_profiler) or name it with --library; use a build without tcmalloc; or, if the \
-             program never asks, start it with --force."
+             _minimal_debug and _and_profiler) or give it with --library; use a build without tcmalloc; or, if \
+             the program never reads it, start it with --force."
         ),
     );
     Finding { wants_stand_in: Some(name.to_string()), ..finding }
@@ -325,8 +325,8 @@ fn linked_jemalloc(what: String) -> Finding {
     Finding::new(
         Weight::Note,
         what,
-        "malloc and mallocx go to vcmalloc, but mallctl and MALLOC_CONF reach an idle jemalloc: its statistics and \
-         settings mean nothing.",
+        "malloc and mallocx go to vcmalloc, but mallctl and MALLOC_CONF reach an idle jemalloc: its statistics \
+         and settings have no meaning.",
         "Read 'VCM_STATS_AT_EXIT=1' instead, or use a build without jemalloc.",
     )
 }

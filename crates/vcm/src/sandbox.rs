@@ -63,8 +63,8 @@ pub fn check(root: &Root, unit: &Unit, libraries: &[PathBuf], variables: &[Strin
         std::iter::once("LD_PRELOAD").chain(variables.iter().map(String::as_str)).collect();
     if let Some(unset) = unit.unset(root, &names).first() {
         return Err(refused(format!(
-            "{name} takes {unset} away from what it starts (UnsetEnvironment=), so it would have no effect; take it out of that \
-             setting first"
+            "{name} removes {unset} from the environment (UnsetEnvironment=), so it would have no effect; remove \
+             it from that setting first"
         )));
     }
     libraries.iter().try_for_each(|library| check_visible(root, unit, library))?;
@@ -85,8 +85,9 @@ fn check_visible(root: &Root, unit: &Unit, library: &Path) -> Result<(), Failure
     let file = library.file_name().unwrap_or_default().to_string_lossy();
     if is_shown {
         return Err(refused(format!(
-            "{name} may execute nothing in {shown} ({by}), so the loader would leave it out without effect; the packages put it \
-             below /usr/lib, which such units let be executed. Or name one there: vcm enable --library PATH {stem}"
+            "{name} may execute nothing in {shown} ({by}), so the loader would ignore the library; install the \
+             packages, which put it below /usr/lib, or give a library in an executable folder: vcm enable \
+             --library PATH {stem}"
         )));
     }
     // If everybody found it, the stand-in would take TCMalloc's place in every program.
@@ -96,7 +97,8 @@ fn check_visible(root: &Root, unit: &Unit, library: &Path) -> Result<(), Failure
         "/usr/local/lib"
     };
     Err(refused(format!(
-        "{shown} is hidden from {name} by its {by}; copy it to {folder} and name it: vcm enable --library {folder}/{file} {stem}"
+        "{shown} is hidden from {name} by its {by}; copy it to {folder} and give that path: vcm enable --library \
+         {folder}/{file} {stem}"
     )))
 }
 
@@ -112,9 +114,9 @@ fn check_profile(root: &Root, unit: &Unit, library: &Path) -> Result<(), Failure
         return Ok(());
     }
     Err(refused(format!(
-        "{} runs under the AppArmor profile {}, which lets libraries be mapped from below /usr/lib alone, so the loader would \
-         leave {} out without effect. Take the package's, or put the line '{} mr,' into {} and load it again \
-         ('apparmor_parser -r {}')",
+        "{} runs under the AppArmor profile {}, which allows libraries below /usr/lib only, so the loader would \
+         ignore {}. Use the package's library, or add the line '{} mr,' to {} and reload it ('apparmor_parser -r \
+         {}')",
         unit.name,
         profile.display(),
         library.display(),
@@ -164,14 +166,15 @@ pub fn fit(root: &Root, unit: &Unit, given: &[(String, String)]) -> Result<Fitte
     if !ending.is_empty() {
         let calls = ending.join(" ");
         return Err(refused(format!(
-            "{name} would be ended: its SystemCallFilter= ends it for {calls}, which vcmalloc asks. Let it pass first, in a file of \
-             your own ('systemctl edit {stem}'): [Service] SystemCallFilter={calls}"
+            "{name} would be killed: its SystemCallFilter= kills it for {calls}, which vcmalloc calls. Allow it \
+             first, in a drop-in ('systemctl edit {stem}'): [Service] SystemCallFilter={calls}"
         )));
     }
     let failing: Vec<&str> = MEMORY.into_iter().filter(|call| filter.answer(call) == Answer::Fails).collect();
     if !failing.is_empty() {
         return Err(refused(format!(
-            "{name} may not ask for {} (SystemCallFilter=), so memory could not be had or given back; let it pass first",
+            "{name} may not call {} (SystemCallFilter=), so vcmalloc could not get or release memory; allow it \
+             first",
             failing.join(" ")
         )));
     }
@@ -180,9 +183,9 @@ pub fn fit(root: &Root, unit: &Unit, given: &[(String, String)]) -> Result<Fitte
             &OFTEN[..],
             "system_calls",
             "few",
-            "limits of its control group are not looked at and no new huge pages are used",
+            "it does not read the limits of its control group and uses no new huge pages",
         ),
-        (&SEQUENCES[..], "front", "locked", "caches are under locks"),
+        (&SEQUENCES[..], "front", "locked", "caches use locks"),
     ] {
         let ending = filter.ending(calls);
         let variable = settings::variable(option);
@@ -190,7 +193,7 @@ pub fn fit(root: &Root, unit: &Unit, given: &[(String, String)]) -> Result<Fitte
             continue;
         }
         fitted.notes.push(format!(
-            "Its SystemCallFilter= would end it for {}, so it gets {option}={value}: {effect}.",
+            "Its SystemCallFilter= would kill it for {}, so {option}={value} is set: {effect}.",
             ending.join(", ")
         ));
         fitted.variables.push((variable, value.into()));

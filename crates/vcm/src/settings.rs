@@ -23,10 +23,10 @@ pub const STATS_VARIABLE: &str = "VCM_STATS_AT_EXIT";
 /// The origin where a variable may have set an option and the environment cannot be read.
 pub const NOT_KNOWN: &str = "not known";
 /// Of a setuid or otherwise privileged start.
-const OBEYS_NOTHING: &str = "it was started with more rights than its caller had (setuid, setgid or file \
-    capabilities): it reads no variable and no config file";
+const OBEYS_NOTHING: &str = "it was started with more privileges than its caller (setuid, setgid or file \
+ capabilities): it reads no variables and no config file";
 /// Behind the origin of a value from the file, which a variable would outweigh.
-pub const UNLESS_SET: &str = ", unless a variable says otherwise";
+pub const UNLESS_SET: &str = ", unless a variable overrides it";
 
 /// Text that grows; the allocator itself writes into fixed buffers.
 struct Text(Vec<u8>);
@@ -77,14 +77,14 @@ pub fn variables_of(settings: &[String]) -> Result<Vec<(String, String)>, Vec<St
     let mut variables = Vec::new();
     for setting in settings {
         let Some((name, text)) = setting.split_once('=') else {
-            wrong.push(format!("vcm: --option {setting}: write NAME=VALUE"));
+            wrong.push(format!("vcm: --option {setting}: give NAME=VALUE"));
             continue;
         };
         let (name, text) = (name.trim(), text.trim());
         // A newline would begin a second line of the unit's drop-in.
         if setting.contains(char::is_control) {
             let shown = setting.escape_debug();
-            wrong.push(format!("vcm: --option {shown}: it has a control character, which no value has"));
+            wrong.push(format!("vcm: --option {shown}: it contains a control character"));
             continue;
         }
         match options.set(name.as_bytes(), text.as_bytes(), Origin::Environment) {
@@ -157,7 +157,7 @@ impl Effective {
             let text: vcm_foreign::Text = setting.path.unwrap_or_else(number);
             if self.options.set(setting.name.as_bytes(), text.as_bytes(), setting.origin).is_err() {
                 self.warnings.push(format!(
-                    "{} = {text} is in effect, which this vcm does not know: use the vcm of its build",
+                    "{} = {text} is in effect and unknown to this vcm: use the vcm of the same build",
                     setting.name
                 ));
             }
@@ -214,16 +214,13 @@ impl Effective {
 pub fn renamed(at_start: &[u8], now: &[u8]) -> String {
     let (at_start, now) = (at_start.shown(), now.shown());
     format!(
-        "it was started as '{at_start}' and calls itself '{now}' since; of the config file the section \
-         [{at_start}] holds"
+        "it was started as '{at_start}' and renamed itself to '{now}'; the section [{at_start}] of the config \
+         file applies"
     )
 }
 
 fn bad_line(file: &Path, number: usize) -> String {
-    format!(
-        "{}:{number}: this line cannot be read; write 'name = value', '[program]' or '# comment'",
-        file.shown()
-    )
+    format!("{}:{number}: invalid line; use 'name = value', '[program]' or '# comment'", file.shown())
 }
 
 #[cfg(test)]

@@ -106,7 +106,7 @@ impl Plan {
             variables.insert(0, (PRELOAD.into(), joined(paths, before)));
         }
         if let Some(before) = before.filter(|before| !paths.is_empty() && !before.value.trim().is_empty()) {
-            notes.push(format!("LD_PRELOAD={} ({}) is kept behind it.", before.value, before.file.display()));
+            notes.push(format!("LD_PRELOAD={} ({}) is kept after it.", before.value, before.file.display()));
             notes.extend(kept_allocators(root, before));
         }
         if is_ours {
@@ -118,8 +118,8 @@ impl Plan {
         });
         if by_file {
             notes.push(format!(
-                "An environment file of {} would win over Environment=, so the variables are in a file of \
-                 their own.",
+                "An environment file of {} would override Environment=, so the variables are in a separate \
+                 environment file.",
                 unit.name
             ));
         }
@@ -135,10 +135,10 @@ impl Plan {
 pub fn no_unit(asked: &str, verb: &str, why: &NoUnit) -> String {
     match why {
         NoUnit::Unknown { nearest } if nearest.is_empty() => {
-            format!("{asked}: there is no such service; 'systemctl list-units --type=service' lists them")
+            format!("{asked}: no such service; 'systemctl list-units --type=service' lists them")
         }
         NoUnit::Unknown { nearest } => {
-            format!("{asked}: there is no such service; did you mean {}?", nearest.join(" or "))
+            format!("{asked}: no such service; did you mean {}?", nearest.join(" or "))
         }
         NoUnit::NeedsInstance { template, instances } => {
             let example = instances.first().cloned().unwrap_or_else(|| format!("{template}@0"));
@@ -150,7 +150,7 @@ pub fn no_unit(asked: &str, verb: &str, why: &NoUnit) -> String {
             )
         }
         NoUnit::NoTemplate { service } => {
-            format!("{asked}: {service} is no template; write 'vcm {verb} {service}'")
+            format!("{asked}: {service} is not a template; use 'vcm {verb} {service}'")
         }
         NoUnit::Masked { name } => {
             format!("{name} is masked, so it never starts; 'systemctl unmask {name}' first")
@@ -158,7 +158,7 @@ pub fn no_unit(asked: &str, verb: &str, why: &NoUnit) -> String {
         NoUnit::NotAService { kind } => {
             format!("{asked} is a {kind}; only services have a program to {verb}: name the service")
         }
-        NoUnit::BadName => format!("{asked}: that cannot be the name of a service"),
+        NoUnit::BadName => format!("{asked}: not a valid service name"),
     }
 }
 
@@ -208,14 +208,14 @@ fn program_of(root: &Root, unit: &Unit) -> Result<PathBuf, Failure> {
     }
     if ["true", "false"].contains(&file_name.as_str()) {
         return Err(refused(format!(
-            "{name} starts {} and so no daemon; name the service that does (postgresql's are postgresql@VERSION-CLUSTER)",
+            "{name} starts {}, which is not a daemon; name the service of the daemon (postgresql: \
+             postgresql@VERSION-CLUSTER)",
             program.display()
         )));
     }
     if let Some((by, path)) = unit.own_root(root) {
         return Err(refused(format!(
-            "{name} starts its program in another root ({by}={}), where the library is another file or none; give it the \
-             library and LD_PRELOAD there",
+            "{name} starts its program in another root ({by}={}); install the library and set LD_PRELOAD there",
             path.display()
         )));
     }
@@ -268,8 +268,7 @@ fn choose(root: &Root, wanted: &Wanted, tcmalloc: &[String], program: &Path) -> 
     let name = &tcmalloc.join(" and ");
     if wanted.hardened {
         return Err(refused(format!(
-            "{} is linked with {name}, and the hardened library does not stand in for it; leave --hardened \
-             out",
+            "{} is linked with {name}, and the hardened library does not replace it; omit --hardened",
             program.display()
         )));
     }
@@ -285,8 +284,8 @@ fn choose(root: &Root, wanted: &Wanted, tcmalloc: &[String], program: &Path) -> 
         return Ok(found);
     }
     Err(refused(format!(
-        "{} is linked with {name}, and {} does not stand in for it: the program would read an empty heap and \
-         let its caches grow without end. Name vcmalloc's {name}",
+        "{} is linked with {name}, and {} does not replace it: the program would read an empty heap and let its \
+         caches grow without limit. Give vcmalloc's {name}",
         program.display(),
         found.path.display()
     )))
@@ -294,9 +293,10 @@ fn choose(root: &Root, wanted: &Wanted, tcmalloc: &[String], program: &Path) -> 
 
 fn not_beside(library: &Library, program: &Path, tcmalloc: &str) -> Failure {
     refused(format!(
-        "{} is linked with {tcmalloc} and asks it how much memory it uses. Preloading {} would let its caches \
-         grow without end, so vcmalloc's stand-in {tcmalloc} is needed, and it is not beside it. The package \
-         vcmalloc-tcmalloc-compat has it, 'make build' makes it; or name it: vcm enable --library PATH ...",
+        "{} is linked with {tcmalloc} and reads its memory use from it. Preloading {} would let its caches grow \
+         without limit; vcmalloc's replacement {tcmalloc} is needed and was not found beside the library. \
+         Install the package vcmalloc-tcmalloc-compat, build it with 'make build', or give it: vcm enable \
+         --library PATH ...",
         program.display(),
         library.path.display()
     ))
@@ -310,9 +310,7 @@ fn inside(root: &Root, path: &Path, library: &Library) -> Result<PathBuf, Failur
     let below = path.strip_prefix(&folder).or_else(|_| real_path.strip_prefix(&real_folder));
     below.map(|rest| Path::new("/").join(rest)).map_err(|_| {
         let (library, folder) = (library.path.display(), folder.display());
-        refused(format!(
-            "{library} is not below {folder}, so the machine there does not have it; copy it there"
-        ))
+        refused(format!("{library} is not below {folder}, so that machine does not have it; copy it there"))
     })
 }
 
@@ -321,8 +319,8 @@ fn in_a_build_tree(library: &Path) -> Option<String> {
     let marked = |folder: &&Path| folder.join("CACHEDIR.TAG").is_file();
     let folder = library.ancestors().skip(1).find(marked)?;
     Some(format!(
-        "warning: {} is in the build folder {}, which the next build changes and 'make clean' removes; 'sudo make \
-         install' puts it into /usr/local/lib.",
+        "warning: {} is in the build folder {}, which the next build changes and 'make clean' removes; 'sudo \
+         make install' installs it in /usr/local/lib.",
         library.display(),
         folder.display()
     ))
@@ -350,7 +348,7 @@ fn kept_allocators(root: &Root, before: &Assignment) -> Vec<String> {
         .map(|entry| {
             let file = before.file.display();
             format!(
-                "warning: {entry} is an allocator too; it stays loaded without use. Take it out of {file}."
+                "warning: {entry} is also an allocator and stays loaded without use. Remove it from {file}."
             )
         })
         .collect()
@@ -371,7 +369,7 @@ fn taken_over(others: &[Assignment], variables: &[(String, String)]) -> Option<S
     options.set_foreign(alias.as_bytes(), set.value.as_bytes())?.ok()?;
     let value = settings::value(spec(id).kind, options.get(id));
     Some(format!(
-        "{alias}={} ({}) becomes vcmalloc's cache_limit, {value}; for its own: --option cache_limit={}",
+        "{alias}={} ({}) becomes vcmalloc's cache_limit, {value}; to set it separately: --option cache_limit={}",
         set.value,
         set.file.display(),
         spec(id).default

@@ -56,7 +56,7 @@ fn not_written(path: &Path, error: &io::Error) -> Failure {
 
 /// Refuses to write where something is read, or will be.
 pub fn is_other(path: &Path, source: &Path) -> Result<(), Failure> {
-    let refusal = || format!("{}: this is the file that is read; name another", path.shown());
+    let refusal = || format!("{}: output and input are the same file", path.shown());
     if place(path) == place(source) { Err(Failure::new(FAILURE, refusal())) } else { Ok(()) }
 }
 

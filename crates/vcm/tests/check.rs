@@ -65,7 +65,7 @@ fn a_preload_that_the_loader_did_not_take_is_named() {
     let place = Place::new();
     let program = place.program("sleeps", SLEEPS, &[]);
     let sleeper = Sleeper::start(Command::new(&program).env("LD_PRELOAD", "/nowhere/libvcmalloc.so.0"));
-    assert_says(&check(&sleeper.id()), 1, "/nowhere/libvcmalloc.so.0, which the loader did not take");
+    assert_says(&check(&sleeper.id()), 1, "/nowhere/libvcmalloc.so.0, which the loader did not load");
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_library_that_was_only_opened_does_not_pass() {
     let sleeper = Sleeper::start(Command::new(&program).arg(&place.stub));
     assert_says(&check(&sleeper.id()), 1, "its malloc is glibc malloc");
     let cleared = Sleeper::start(Command::new(&program).arg(&place.stub).env_clear());
-    assert_says(&check(&cleared.id()), 2, "cannot be told");
+    assert_says(&check(&cleared.id()), 2, "is unknown");
 }
 
 #[test]
@@ -86,9 +86,9 @@ fn who_carries_another_allocator_runs_only_in_part_on_it() {
     let place = Place::new();
     let program = place.program("carries", PRIVATE, &["-DPAUSE=600"]);
     let sleeper = Sleeper::start(Command::new(&program).env("LD_PRELOAD", &place.stub));
-    assert_says(&check(&sleeper.id()), 1, "only in part on vcmalloc: it carries its own jemalloc");
+    assert_says(&check(&sleeper.id()), 1, "only partly on vcmalloc: it contains jemalloc");
     let short = place.program("short", PRIVATE, &["-DPAUSE=0"]);
-    assert_says(&check_command(&short, text(&place.stub)), 1, "only in part on vcmalloc");
+    assert_says(&check_command(&short, text(&place.stub)), 1, "only partly on vcmalloc");
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn what_cannot_be_told_has_a_code_of_its_own() {
     let plain = place.path("plain");
     std::fs::write(&plain, "no program").unwrap();
     for (arguments, words) in [
-        (&["check", "999999999"][..], "there is no process 999999999"),
+        (&["check", "999999999"][..], "no such process: 999999999"),
         (&["check", "--", "no-such-command"], "no such command"),
         (&["check", "--", text(&plain)], "cannot be executed"),
         (&["check"], "required"),

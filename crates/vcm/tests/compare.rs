@@ -254,7 +254,7 @@ fn what_is_typed_wrongly_is_said_before_anything_runs() {
     ends(1, &["--allocators", "glibc,/nowhere/lib.so", "--", "true"], "/nowhere/lib.so");
     ends(2, &["--metric", "rate", "--", "true"], "one group");
     ends(2, &["--load", "true", "--", "true"], "--ready");
-    ends(2, &["--ready", "(", "--load", "true", "--", "true"], "no port and no regular expression");
+    ends(2, &["--ready", "(", "--load", "true", "--", "true"], "neither a port nor a regular expression");
     ends(2, &["--sweep", "no_such=1", "--allocators", "glibc,glibc", "--", "true"], "no_such");
     ends(1, &["--allocators", "glibc,glibc", "--", "no-such-command"], "no-such-command");
     ends(2, &["--repeat", "0", "--", "true"], "--repeat");

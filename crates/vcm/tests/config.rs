@@ -130,7 +130,7 @@ fn the_values_for_a_program_come_with_their_origin() {
     assert_eq!(of(&ask("/usr/bin/ceph-osd"), "cache_limit"), pair("2M", "config file, program section"));
     let nobody = done(&mut clean(&["config", "--program", ""]));
     assert_eq!(nobody.code, Some(2), "{}", nobody.out);
-    assert!(nobody.err.contains("write the name of a program"), "{}", nobody.err);
+    assert!(nobody.err.contains("give the name of a program"), "{}", nobody.err);
     let auto = ask("other")["options"].as_array().unwrap()[0].clone();
     assert_eq!((auto["name"].as_str(), auto["comes_to"].as_str()), (Some("cache_limit"), None), "1M is set");
     let auto = done(clean(&["config", "--program", "other"]).env("VCM_CONFIG", ""));
@@ -148,7 +148,7 @@ fn bad_lines_and_settings_are_warned_of() {
         done(clean(&["config", "--program", "x"]).env("VCM_CONFIG", &file).env("VCM_STATS_AT_EXT", "1"));
     assert_eq!(result.code, Some(0));
     for words in [
-        "bad.conf:1: this line cannot be read",
+        "bad.conf:1: invalid line",
         "bad.conf:2:",
         "did you mean cache_limit?",
         "bad.conf:3:",

@@ -139,7 +139,7 @@ fn a_title_over_the_environment_hides_no_variable_that_the_process_still_has() {
             "{flags:?}"
         );
         assert_eq!(option(&answer["options"], "retain"), (&"1M".into(), &"config file".into()));
-        assert!(answer["warnings"].to_string().contains("those that its memory has now"), "{answer:#}");
+        assert!(answer["warnings"].to_string().contains("these are its present variables"), "{answer:#}");
         let answer = doctor(&process.id());
         let daemon = &answer["daemons"][0];
         assert_eq!(daemon["allocator"]["certainty"], "certain", "{answer:#}");
@@ -175,7 +175,7 @@ fn what_a_variable_may_have_set_is_not_known_without_the_environment() {
     let options = &answer["options"];
     assert_eq!(option(options, "cache_limit"), (&Value::Null, &"not known".into()));
     assert_eq!(options[0]["comes_to"], Value::Null);
-    let unless = "config file, unless a variable says otherwise";
+    let unless = "config file, unless a variable overrides it";
     assert_eq!(option(options, "retain"), (&"1M".into(), &unless.into()));
     let shown = done(&mut vcm(&["config", &process.id(), "--file", text(&file)]));
     let line = |name: &str| shown.out.lines().find(|line| line.starts_with(name)).unwrap().to_string();
@@ -198,5 +198,5 @@ fn a_process_that_gained_rights_at_its_start_obeys_neither_variable_nor_file() {
     for name in ["cache_limit", "retain"] {
         assert_eq!(option(&answer["options"], name).1, "default");
     }
-    assert!(answer["warnings"][0].as_str().unwrap().contains("reads no variable and no config file"));
+    assert!(answer["warnings"][0].as_str().unwrap().contains("reads no variables and no config file"));
 }

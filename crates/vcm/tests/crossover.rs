@@ -77,12 +77,12 @@ fn without_yes_the_plan_is_shown_and_nothing_is_touched() {
         done(&mut machine.compare("a@{0,1,2}", &format!("system,{}", text(&planted)), &["--for", "24h"]));
     assert_eq!(result.code, Some(0), "{}", result.err);
     for words in [
-        "3 units, 2 arms, 8 periods of 3h: 1day and what the restarts take",
+        "3 units, 2 arms, 8 periods of 3h: 1day plus restarts",
         "24 restarts",
-        "10m after the last one count for nothing, then 2h 50m are measured",
+        "10m after the last restart are not measured, then 2h 50m are",
         "1    +0s              system      planted.so  system",
         "2    +3h              planted.so  system      planted.so",
-        "Nothing was touched",
+        "Nothing was changed",
         text(&planted),
     ] {
         assert!(result.out.contains(words), "{words}\n{}", result.out);
@@ -158,11 +158,11 @@ fn a_stopped_run_leaves_the_units_as_they_were_and_is_resumed_to_its_end() {
         kill(Pid::from_raw(id), Signal::SIGINT).unwrap();
     });
     assert_eq!(result.code, Some(130), "{}", result.err);
-    assert!(result.err.contains("'vcm compare --resume' goes on"), "{}", result.err);
+    assert!(result.err.contains("'vcm compare --resume' continues"), "{}", result.err);
     machine.is_as_before();
     let again = done(&mut machine.compare("a@{0,1}", &arms, &arguments));
     assert_eq!(again.code, Some(1));
-    assert!(again.err.contains("was cut off, 1 of 4 periods had finished. "), "{}", again.err);
+    assert!(again.err.contains("was interrupted, 1 of 4 periods had finished. "), "{}", again.err);
     let resumed = done(&mut machine.bare(&["--resume", "--json"]));
     assert_eq!(resumed.code, Some(0), "{}", resumed.err);
     let json: Value = serde_json::from_str(&resumed.out).unwrap();
@@ -231,7 +231,7 @@ fn a_killed_run_is_told_of_and_put_back() {
     ended(&mut command, |id| {
         wait_for_the_arm(&machine);
         let meanwhile = done(&mut machine.bare(&["--resume"]));
-        assert!(meanwhile.err.contains(&format!("goes on (process {id}")), "{}", meanwhile.err);
+        assert!(meanwhile.err.contains(&format!("is in progress (process {id}")), "{}", meanwhile.err);
         kill(Pid::from_raw(id), Signal::SIGKILL).unwrap();
     });
     assert!(machine.drop_in("a@0").exists());
@@ -240,13 +240,13 @@ fn a_killed_run_is_told_of_and_put_back() {
     assert!(again.err.contains("its drop-ins may still lie there"), "{}", again.err);
     let back = done(&mut machine.bare(&["--put-back"]));
     assert_eq!(back.code, Some(0), "{}", back.err);
-    assert!(back.out.contains("a@0, a@1 are as they were before; the run is forgotten"), "{}", back.out);
+    assert!(back.out.contains("a@0, a@1 are as they were before; the run is discarded"), "{}", back.out);
     machine.is_as_before();
     machine.is_forgotten();
     let nothing = done(&mut machine.bare(&["--put-back"]));
-    assert!(nothing.code == Some(0) && nothing.out.contains("nothing to put back"), "{}", nothing.out);
+    assert!(nothing.code == Some(0) && nothing.out.contains("nothing to restore"), "{}", nothing.out);
     let none = done(&mut machine.bare(&["--resume"]));
-    assert!(none.code == Some(1) && none.err.contains("no run to go on with"), "{}", none.err);
+    assert!(none.code == Some(1) && none.err.contains("no run to resume"), "{}", none.err);
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn what_cannot_be_put_back_is_named_with_the_commands_and_has_a_code_of_its_own(
     let arguments = ["--for", "6s", "--periods", "2", "--washout", "1s", "--metric", breaking, "--yes"];
     let result = done(&mut machine.compare("a@0", &format!("{},system", text(&planted)), &arguments));
     assert_eq!(result.code, Some(3), "{}", result.err);
-    assert!(result.err.contains("not every unit could be left as it was:\n  a@0: "), "{}", result.err);
+    assert!(result.err.contains("not every unit could be restored:\n  a@0: "), "{}", result.err);
     assert!(
         result.err.contains("sudo systemctl daemon-reload && sudo systemctl restart a@0"),
         "{}",
@@ -310,16 +310,12 @@ fn without_health_nothing_is_restarted_and_a_metric_must_be_a_number() {
         machine.compare("a@0", "system,system", &arguments).args(["--health", "echo ailing $UNIT; false"]),
     );
     assert_eq!(sick.code, Some(1), "{}", sick.out);
-    assert!(
-        sick.err.contains("health did not come within 1s") && sick.err.contains("ailing a@0"),
-        "{}",
-        sick.err
-    );
+    assert!(sick.err.contains("no health within 1s") && sick.err.contains("ailing a@0"), "{}", sick.err);
     assert!(!machine.calls().contains("restart"), "{}", machine.calls());
     let words =
         done(machine.compare("a@0", "system,system", &arguments).args(["--metric", "lag: echo none"]));
     assert!(
-        words.code == Some(1) && words.err.contains("'lag' prints no number for a@0: none"),
+        words.code == Some(1) && words.err.contains("'lag' printed no number for a@0: none"),
         "{}",
         words.err
     );
@@ -362,20 +358,20 @@ fn what_cannot_be_compared_is_refused_in_words_before_anything_is_touched() {
         assert!(result.err.contains(words), "{units}: {words}\n{}", result.err);
         assert!(result.out.is_empty(), "{}", result.out);
     };
-    refused("b", arms, &[], 1, "there is no such service");
+    refused("b", arms, &[], 1, "no such service");
     refused("masked", arms, &[], 1, "is masked");
-    refused("idle", arms, &[], 1, "idle is not active but inactive");
+    refused("idle", arms, &[], 1, "idle is not active: inactive");
     refused("t", arms, &[], 1, "is a template");
     refused("a@0.socket", arms, &[], 2, "only services");
-    refused("a@{0", arms, &[], 2, "a brace is not closed");
+    refused("a@{0", arms, &[], 2, "unmatched opening brace");
     refused("a@0,a@1", arms, &[], 1, "was not written by vcm");
     refused("a@0", "system", &[], 2, "name at least two");
     refused("a@0", "system,nonsense", &[], 2, "there is no allocator 'nonsense'");
     refused("a@0", "system,/no/such.so", &[], 1, "/no/such.so");
-    refused("a@0", arms, &["--for", "20m", "--washout", "10m"], 2, "leaves nothing of it");
+    refused("a@0", arms, &["--for", "20m", "--washout", "10m"], 2, "is not longer than the washout");
     refused("a@0", arms, &["--periods", "3"], 2, "a multiple of 2");
     fs::write(machine.note("a@0.refuses"), "").unwrap();
-    refused("a@0", arms, &[], 1, "may not be started or stopped by hand");
+    refused("a@0", arms, &[], 1, "may not be started or stopped manually");
     fs::remove_file(machine.note("a@0.refuses")).unwrap();
     // A file where the folder of drop-ins would be.
     let folder = machine.drop_in("a@0").parent().unwrap().to_path_buf();
@@ -398,7 +394,7 @@ fn a_damaged_state_is_told_and_left_alone() {
     fs::set_permissions(machine.state(), fs::Permissions::from_mode(0o600)).unwrap();
     for arguments in [&["--resume"][..], &["--put-back"]] {
         let result = done(&mut machine.bare(arguments));
-        assert!(result.code == Some(1) && result.err.contains("is no state of a run"), "{}", result.err);
+        assert!(result.code == Some(1) && result.err.contains("is not the state of a run"), "{}", result.err);
     }
     assert_eq!(fs::read_to_string(machine.state()).unwrap(), "{\"format\":1,");
     machine.is_as_before();

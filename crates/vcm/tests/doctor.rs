@@ -58,7 +58,7 @@ fn the_allocator_of_a_preloaded_process_is_named_with_its_file() {
     ];
     for (name, version, path) in cases {
         let Some(path) = path else {
-            eprintln!("not tested: {name} is not installed");
+            vcmalloc_tests::skip!("{name} is not installed");
             continue;
         };
         let process = Sleeper::python(&path, &[]);
@@ -107,7 +107,7 @@ fn a_malloc_that_is_built_in_is_told_by_the_programs_own_symbols() {
 #[test]
 fn a_preload_over_a_program_that_asks_tcmalloc_is_a_danger() {
     let Some(jemalloc) = library("libjemalloc.so.2") else {
-        eprintln!("not tested: jemalloc is not installed");
+        vcmalloc_tests::skip!("jemalloc is not installed");
         return;
     };
     let place = Place::new();

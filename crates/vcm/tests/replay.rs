@@ -140,7 +140,7 @@ fn allocators_that_do_not_differ_are_not_ranked_on_any_page() {
     assert_eq!(result.code, Some(0), "{}", result.err);
     let page = std::fs::read_to_string(page).unwrap();
     for measure in ["time in the allocator", "peak memory", "mean memory"] {
-        let line = format!("{measure}: no difference is shown");
+        let line = format!("{measure}: no significant difference");
         assert!(result.out.contains(&line) && page.contains(&line), "{measure}\n{}", result.out);
     }
     assert!(!page.contains("those that no other beats"), "the picture ranks");

@@ -92,7 +92,7 @@ fn a_program_with_its_own_malloc_is_told() {
     let exported = place.program("exported", OWN_MALLOC, &["-rdynamic"]);
     assert_not_in_effect(&place, &exported, "has its own malloc built in.");
     let hidden = place.program("hidden", OWN_MALLOC, &["-fvisibility=hidden"]);
-    assert_not_in_effect(&place, &hidden, "keeps it to itself");
+    assert_not_in_effect(&place, &hidden, "does not export it");
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn a_private_copy_under_another_name_is_noted() {
     let program = place.program("redis-like", &source, &[]);
     let result = done(&mut place.run(&["--strict", "--", text(&program)]));
     assert_eq!(result.code, Some(0), "{}", result.err);
-    assert!(result.err.contains("carries its own jemalloc under the name je_malloc"), "{}", result.err);
+    assert!(result.err.contains("contains jemalloc as je_malloc"), "{}", result.err);
 }
 
 /// A library of this soname that does nothing, and a program linked with it through another library.
@@ -245,7 +245,7 @@ fn a_program_gets_the_stand_in_under_the_name_that_it_needs() {
     }
     let named = done(&mut vcm(&["run", "--library", text(&other), "--", text(&program)]));
     assert_eq!(named.code, Some(125), "{}", named.err);
-    assert!(named.err.contains("takes the place of libtcmalloc.so.4 alone"), "{}", named.err);
+    assert!(named.err.contains("replaces libtcmalloc.so.4 only"), "{}", named.err);
     stand_in(&place, "libtcmalloc_minimal.so.4");
     let result = run();
     assert_eq!(result.code, Some(0), "{}", result.err);
@@ -362,7 +362,7 @@ fn where_a_filter_ends_who_asks_for_the_fence_the_program_gets_the_locked_caches
         libc::SECCOMP_RET_KILL_PROCESS,
     ));
     assert_eq!(out, "locked\n");
-    assert!(err.contains("ends who asks for membarrier: started with front=locked"), "{err}");
+    assert!(err.contains("kills callers of membarrier: started with front=locked"), "{err}");
     let (out, err) = front(filtered(
         &mut place.run(&["--", text(&program)]),
         libc::SYS_sethostname,

@@ -64,9 +64,8 @@ fn a_name_that_fits_several_names_them_all() {
     let mut ids = [first.id(), second.id()].map(|id| id.parse::<i32>().unwrap());
     ids.sort_unstable();
     let [low, high] = ids;
-    let expected = format!(
-        "vcm: 2 processes are called '{name}': {low} {high}; name one by its number: vcm stat {low}\n"
-    );
+    let expected =
+        format!("vcm: 2 processes are called '{name}': {low} {high}; give a process id: vcm stat {low}\n");
     assert_eq!(said(&[&name], 1), expected);
 }
 
@@ -98,8 +97,8 @@ fn who_may_not_read_the_memory_is_told_the_command_that_may() {
 #[test]
 fn wrong_arguments_end_with_2() {
     for (arguments, complaint) in [
-        (&["1", "-i", "0"][..], "write seconds from 0.01 to 86400"),
-        (&["1", "-i", "x"], "write seconds from 0.01 to 86400"),
+        (&["1", "-i", "0"][..], "give seconds from 0.01 to 86400"),
+        (&["1", "-i", "x"], "give seconds from 0.01 to 86400"),
         (&["1", "--count", "3"], "--interval <SECONDS>"),
         (&["1", "-i", "1", "--count", "0"], "0 is not in 1.."),
         (&[], "<PID|NAME>"),

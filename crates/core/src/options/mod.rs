@@ -83,39 +83,39 @@ macro_rules! alias {
 
 options! {
     cache_limit: Bytes = "auto", "0" ..= "1T", live, alias "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES",
-        "bytes that vCPU caches and transfer caches may hold together, at any number of threads; auto: 16 MiB for each CPU that the process may use, followed while it runs";
+        "bytes that vCPU caches and transfer caches may hold together, at any number of threads; auto: 16 MiB for each CPU that the process may use, updated at run time";
     front: Front = "auto", "0" ..= "1", start,
-        "auto: restartable sequences where the system grants them; locked: the locked caches always";
+        "auto: restartable sequences if the system supports them; locked: always the locked caches";
     janitor: Janitor = "on", "off" ..= "always", live,
-        "on: give memory back from a thread of its own once the program has several threads; always: in a process of one thread too, from its start and after fork; off: malloc and free do it";
+        "on: a separate thread releases memory once the program has several threads; always: also in a process of one thread, from its start and after fork; off: malloc and free release it";
     release_delay: Duration = "1s", "10ms" ..= "1h", live,
-        "how long free memory stays before it goes back to the system";
+        "how long free memory stays before it is released to the system";
     retain: Amount = "25%", "0" ..= "1T", live,
-        "free memory that may stay for release_delay, in bytes or as a share of live bytes, then at least 8M; more goes as soon as it is idle; auto: 25%";
+        "free memory that may stay for release_delay, in bytes or as a share of live bytes, then at least 8M; more is released as soon as it is idle; auto: 25%";
     memory_limit: Amount = "auto", "0" ..= "16T", live,
-        "above this the heap gives free memory back and calls back; auto: 90% of the cgroup's limit; a share is one of that limit, or of the machine's memory; 0: no limit";
+        "above this the heap releases free memory and calls back; auto: 90% of the cgroup's limit; a share is of that limit, or of the machine's memory; 0: no limit";
     hard_limit: Amount = "auto", "0" ..= "16T", live,
-        "blocks never hold more: allocations fail instead; the heap's tables take 1 to 5 MiB beside; a share is one of the cgroup's limit, or of the machine's memory; auto or 0: no limit";
+        "maximum memory of all blocks; allocations beyond it fail; the heap's tables take another 1 to 5 MiB; a share is of the cgroup's limit, or of the machine's memory; auto or 0: no limit";
     huge_pages: Flag = "on", "0" ..= "1", live,
         "put dense 2 MiB blocks that stay in use onto huge pages, a few at a time";
     sample_interval: Size = "512K", "1" ..= "1T", live,
         "mean bytes between two sampled allocations";
     guarded_rate: Count = "20", "0" ..= "1000000000", live,
-        "allocations a second, at most, that get a page of their own between guard pages; 0: none";
+        "maximum number of allocations per second that get a page between guard pages; 0: none";
     double_free_check: Flag = "off", "0" ..= "1", start,
-        "no effect, with a warning: a second free of a block of up to 64 bytes is stopped at the call without it, one of any block by the hardened library";
+        "no effect, prints a warning: the library always stops a second free of a block of up to 64 bytes, the hardened library one of any block";
     wrong_function_check: Flag = "on", "0" ..= "1", start,
-        "hardened library: stop a free by another family of functions (malloc, new, new[]) than made the block; off: for a library that has its own operator new but not the delete";
+        "hardened library: stop a free by another family of functions (malloc, new, new[]) than the allocation; off: for a library with its own operator new but not delete";
     wrong_size_check: Flag = "on", "0" ..= "1", start,
-        "stop a free that says another size or alignment than the block can have (hardened library: than it was asked for with); off: for a program that lies there";
+        "stop a free with a size or alignment that the block cannot have (hardened library: that was not requested); off: for a program that passes wrong ones";
     guard_budget: Count = "1000", "0" ..= "1000000000", live,
-        "hardened library: blocks from 32K on a second, at most, that get guard pages of their own; the others have canaries alone; 0: none";
+        "hardened library: maximum number of blocks of 32K and more per second that get guard pages; the others have canaries only; 0: none";
     profile: Flag = "off", "0" ..= "1", live,
         "keep a live heap profile: every sampled block in use, with its stack";
     last_words: Path = "off", "off" ..= "/%p", live,
-        "a file for the bridge from live bytes to resident memory and the live profile, written when the cgroup is 98% full or hard_limit refuses; %p: the process's number, %e: its name";
+        "file for the bridge from live bytes to resident memory and the live profile, written when the cgroup is 98% full or hard_limit refuses; %p: process id, %e: program name";
     system_calls: Calls = "auto", "0" ..= "1", live,
-        "few: once loaded, or once set, ask the system only for mmap, munmap, mprotect, madvise, mremap, futex, membarrier and clock_gettime; auto: a few more, such as the cgroup's files, where no filter that the program installs refuses them";
+        "few: after loading, or once set, make only the system calls mmap, munmap, mprotect, madvise, mremap, futex, membarrier and clock_gettime; auto: a few more, such as reads of the cgroup's files, unless a filter of the program refuses them";
     stats_at_exit: Flag = "off", "0" ..= "1", live,
         "print the statistics on stderr when the process ends";
 }

@@ -57,7 +57,7 @@ impl Memory {
     /// Fills `into`; `InvalidData` where no process has such an address, `NotFound` where the memory is gone with its process.
     pub fn read(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
         let end = at.checked_add(into.len() as u64).filter(|end| *end <= i64::MAX as u64);
-        end.ok_or_else(|| Error::new(ErrorKind::InvalidData, "it names an address that there is not"))?;
+        end.ok_or_else(|| Error::new(ErrorKind::InvalidData, "it contains an invalid address"))?;
         let mut done = 0;
         while let Some(rest) = into.get_mut(done..).filter(|rest| !rest.is_empty()) {
             match self.file.read_at(rest, at + done as u64)? {

@@ -63,11 +63,11 @@ pub enum Why {
 impl Why {
     pub fn line(self) -> &'static str {
         match self {
-            Why::Stopped => "the process is stopped; it will be done when it goes on",
-            Why::Busy => "its janitor is busy; it will be done with its next tick",
+            Why::Stopped => "the process is stopped; pending until it continues",
+            Why::Busy => "its janitor is busy; pending until its next tick",
             Why::NoJanitor => {
-                "the process is idle and has no janitor (it has one thread, or 'janitor' is off); it will be done when it \
-                 next allocates"
+                "the process is idle and has no janitor (one thread, or 'janitor' off); pending until its next \
+                 cache miss"
             }
         }
     }
@@ -88,15 +88,16 @@ pub enum Refusal {
 impl Refusal {
     pub fn line(&self) -> &'static str {
         match self {
-            Refusal::UnknownOrder => "its vcmalloc does not know this order",
+            Refusal::UnknownOrder => "its vcmalloc does not support this order",
             Refusal::UnknownOption => "its vcmalloc has no such option ('vcm stat' names its build)",
             Refusal::BadValue => "its vcmalloc refuses the value",
-            Refusal::RecordedAlready => "is recorded already, by another vcm",
+            Refusal::RecordedAlready => "is already recorded by another vcm",
             Refusal::NoMemory => {
-                "has no memory for the events (up to 64 MiB): a limit, or a filter of system calls"
+                "has no memory for the events (up to 64 MiB): a limit, or a system call filter"
             }
             Refusal::Hardened => {
-                "runs the hardened vcmalloc, which cannot be recorded while it runs; start it under 'vcm record -- COMMAND'"
+                "runs the hardened vcmalloc, which cannot be recorded at run time; start it under 'vcm record -- \
+                 COMMAND'"
             }
             Refusal::ReadOnce => {
                 "is read once, at start; set it before the program starts ('vcm run --option', 'vcm enable')"
@@ -174,7 +175,7 @@ impl LetterBox {
         let place = |name: &str| {
             let place = seen.layout.place(name, Within::Heap);
             place.map(|place| (seen.layout.heap.wrapping_add(place.offset), place.count)).ok_or_else(|| {
-                "runs a vcmalloc that takes no orders: it is older than 'vcm set'; restart it on this one"
+                "runs a vcmalloc without orders: it is older than 'vcm set'; restart it on this one"
                     .to_owned()
             })
         };

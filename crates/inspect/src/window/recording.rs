@@ -13,7 +13,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use vcm_foreign::file;
 
-const OLDER: &str = "runs a vcmalloc that cannot be recorded while it runs: it is older than 'vcm record --pid'; restart it on \
+const OLDER: &str = "runs a vcmalloc that cannot be recorded at run time: it is older than 'vcm record --pid'; \
+ restart it on \
     this one, or start it under 'vcm record -- COMMAND'";
 
 /// Rounds are some hundredths of a second apart; on a machine that is very busy, much more.
@@ -74,7 +75,7 @@ impl Rings {
         match orders::give(seen, &Order::Record(numbers))? {
             Answer::Done(number) => Ok(Begun::Yes(number as u32)),
             Answer::Waits(why) => Ok(Begun::Waits(why, before.wrapping_add(1))),
-            Answer::Full(why) => Err(format!("has an order that it has not obeyed yet: {}", why.line())),
+            Answer::Full(why) => Err(format!("has a pending order: {}", why.line())),
             Answer::Refused(Refusal::RecordedAlready) if self.is_left_alone(wanted.until_at) => {
                 // The tool that began it was killed, so it is ended here.
                 self.end(seen, before)?;
@@ -82,9 +83,7 @@ impl Rings {
                     Answer::Done(number) => Ok(Begun::Yes(number as u32)),
                     Answer::Refused(refusal) => Err(refusal.line().into()),
                     Answer::Waits(why) => Ok(Begun::Waits(why, before.wrapping_add(1))),
-                    Answer::Full(why) => {
-                        Err(format!("has an order that it has not obeyed yet: {}", why.line()))
-                    }
+                    Answer::Full(why) => Err(format!("has a pending order: {}", why.line())),
                 }
             }
             Answer::Refused(refusal) => Err(refusal.line().into()),

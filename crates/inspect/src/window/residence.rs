@@ -79,7 +79,7 @@ pub fn of(process: &Process, memory: &Memory, counters: &Counters) -> io::Result
 
 /// More than any library of ours says.
 pub(super) fn lie() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "its statistics say what cannot be")
+    io::Error::new(io::ErrorKind::InvalidData, "its statistics are inconsistent")
 }
 
 /// Start and bytes of each mapping that holds what the heap knows.
@@ -354,7 +354,7 @@ mod tests {
             };
             assert!(pages.scan_for(SCAN_PRESENT | SCAN_SWAPPED, first, end, &mut take).unwrap());
         } else {
-            eprintln!("not tested: this kernel has no PAGEMAP_SCAN");
+            vcmalloc_tests::skip!("this kernel has no PAGEMAP_SCAN");
         }
         // SAFETY: nobody has a pointer into it any more.
         unsafe { libc::munmap(at, bytes) };

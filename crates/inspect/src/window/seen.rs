@@ -43,7 +43,7 @@ pub fn find(word: &str) -> Result<Process, String> {
             let mut ids: Vec<String> = found.iter().take(MOST_NAMED).map(i32::to_string).collect();
             ids.extend((found.len() > MOST_NAMED).then(|| "...".to_owned()));
             Err(format!(
-                "{} processes are called '{word}': {}; name one by its number: vcm stat {first}",
+                "{} processes are called '{word}': {}; give a process id: vcm stat {first}",
                 found.len(),
                 ids.join(" ")
             ))
@@ -58,7 +58,7 @@ fn is_named(process: &Process, word: &str) -> bool {
     (is_program || process.name().is_ok_and(|name| name == word)) && process.is_alive()
 }
 
-/// A process with a library of ours, whose statistics were not looked at yet.
+/// A process with a library of ours, whose statistics were not read yet.
 pub struct Ours {
     pub process: Process,
     memory: Memory,
@@ -184,7 +184,7 @@ pub(super) fn why_refused(process: &Process, error: &io::Error) -> String {
         // Only a damaged library says that, or one that means to mislead.
         ErrorKind::InvalidData | ErrorKind::TimedOut => format!("is not read: {error}"),
         // If addresses that it named are not there any more, it is at its end or starts something else.
-        _ => format!("cannot be read just now ({error}); try again: vcm stat {id}"),
+        _ => format!("cannot be read now ({error}); try again: vcm stat {id}"),
     }
 }
 
@@ -204,7 +204,8 @@ fn why_forbidden(process: &Process) -> String {
             .and_then(|mask| u64::from_str_radix(&mask, 16).ok())
             .is_some_and(|mask| mask & TRACE_OTHERS != 0);
         return match (may, scope) {
-            (_, Some(3)) => "may not be read by anybody: kernel.yama.ptrace_scope is 3 until the next boot".into(),
+            (_, Some(3)) => "may not be read by any process: kernel.yama.ptrace_scope is 3 until the next \
+             boot".into(),
             (false, _) => "may not be read: this root has no CAP_SYS_PTRACE; run vcm on the host, or the container with \
                            --cap-add SYS_PTRACE"
                 .into(),
@@ -219,7 +220,7 @@ fn why_forbidden(process: &Process) -> String {
         Some(scope @ 1..) => {
             format!("may be read by root only, as kernel.yama.ptrace_scope is {scope}: sudo vcm stat {id}")
         }
-        _ => format!("has rights that you have not, so only root may read its memory: sudo vcm stat {id}"),
+        _ => format!("has more privileges than you, so only root may read its memory: sudo vcm stat {id}"),
     }
 }
 

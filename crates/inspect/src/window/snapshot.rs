@@ -332,9 +332,7 @@ fn front(counters: &Counters) -> &'static str {
 
 fn front_reason(counters: &Counters) -> &'static str {
     let reason = usize::try_from(counters.one("cache.reason")).ok();
-    reason
-        .and_then(|reason| FrontReason::ALL.get(reason))
-        .map_or("for a reason that is not known here", |it| it.words())
+    reason.and_then(|reason| FrontReason::ALL.get(reason)).map_or("for an unknown reason", |it| it.words())
 }
 
 /// In the order of their names.

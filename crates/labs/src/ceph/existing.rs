@@ -108,8 +108,10 @@ fn ensure_clients(session: &Session) -> Result<()> {
     if there {
         return Ok(());
     }
-    session
-        .packages(&[("ceph-common".to_owned(), "ceph and rados, which ask and load the cluster".to_owned())])
+    session.packages(&[(
+        "ceph-common".to_owned(),
+        "ceph and rados, which query and load the cluster".to_owned(),
+    )])
 }
 
 /// Before anything is written: a name that was mistyped would be told as objects that may be left.
@@ -136,7 +138,7 @@ fn target(session: &Session) -> Result<(Client, String, Vec<PathBuf>)> {
         return Ok((client, pool.to_owned(), sockets));
     }
     let Some(kept) = session.kept::<Kept>()? else {
-        bail!("no cluster: `vcm lab ceph up` makes one; or name yours: --conf ceph.conf --pool POOL");
+        bail!("no cluster; start one with `vcm lab ceph up`, or give your own: --conf ceph.conf --pool POOL");
     };
     Ok((kept.client, POOL.to_owned(), vec![kept.directory.join("run")]))
 }

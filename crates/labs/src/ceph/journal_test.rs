@@ -21,9 +21,9 @@ const SLOW_BELOW: f64 = 1000.0;
 
 pub static JOURNAL_TEST: Tool = Tool {
     name: "journal-test",
-    what: "What a device is worth as an OSD's journal: 4 KiB writes that are on the medium when they return",
+    what: "Test a device as an OSD's journal, with synchronous 4 KiB writes",
     operand: "DEVICE-OR-DIR",
-    operand_help: "A directory (a file in it is written and removed), or a block device with --overwrite yes",
+    operand_help: "Directory for a temporary file, or a block device with --overwrite yes",
     settings: &[
         Setting {
             name: "seconds",
@@ -31,7 +31,7 @@ pub static JOURNAL_TEST: Tool = Tool {
             values: Values::Number(1..=86_400),
             of: For::All,
             default: Some("10"),
-            help: "How long each part takes",
+            help: "Duration of each part",
         },
         Setting {
             name: "overwrite",
@@ -39,7 +39,7 @@ pub static JOURNAL_TEST: Tool = Tool {
             values: Values::OneOf(&["yes"]),
             of: For::All,
             default: None,
-            help: "The device's content may be lost: without this a device is not touched",
+            help: "Allow the test to overwrite the device",
         },
     ],
     check: |request| check(&place(request)?, request.settings.contains_key("overwrite")),
@@ -73,10 +73,7 @@ fn run(session: &Session) -> Result<()> {
 /// That the place can be written to, and may be.
 fn check(place: &Path, overwrite: bool) -> Result<()> {
     let Ok(metadata) = std::fs::metadata(place) else {
-        bail!(
-            "{} is not there; name a directory on the disk in question, or a block device",
-            place.display()
-        );
+        bail!("{} does not exist; give a directory on the disk to test, or a block device", place.display());
     };
     if metadata.is_dir() {
         return access(place, AccessFlags::W_OK)
@@ -87,13 +84,13 @@ fn check(place: &Path, overwrite: bool) -> Result<()> {
     }
     if !overwrite {
         bail!(
-            "the test would overwrite the first {SIZE_MIB} MiB of {0}. If nothing on it is needed: vcm lab \
-             journal-test {0} --overwrite yes",
+            "the test would overwrite the first {SIZE_MIB} MiB of {0}. To allow that: vcm lab journal-test {0} \
+             --overwrite yes",
             place.display()
         );
     }
     if in_use(place) {
-        bail!("{} is mounted or part of something: not touched", place.display());
+        bail!("{} is mounted or in use; not overwritten", place.display());
     }
     Ok(())
 }
@@ -158,12 +155,12 @@ fn verdict(parts: &[(u64, Answer)]) -> String {
     let per_second = alone.write.load.per_second();
     match per_second < SLOW_BELOW {
         true => format!(
-            "\nSlow for a journal: {per_second:.0} writes/s by one job, and {SLOW_BELOW:.0} are wanted. Every write of \
-             every OSD behind it waits for one of these, however many there are at the same time.\n"
+            "\nSlow for a journal: {per_second:.0} writes/s by one job, below {SLOW_BELOW:.0}. Every write of \
+             every OSD with this journal waits for one of these.\n"
         ),
         false => format!(
-            "\nGood enough for a journal: {per_second:.0} writes/s by one job ({SLOW_BELOW:.0} are wanted). A device that \
-             lies about O_SYNC looks like this too.\n"
+            "\nGood enough for a journal: {per_second:.0} writes/s by one job (minimum {SLOW_BELOW:.0}). A \
+             device that ignores O_SYNC gives the same result.\n"
         ),
     }
 }

@@ -30,19 +30,16 @@ const fn of_run(
 
 pub static SETTINGS: &[Setting] = &[
     Setting {
-        help: "run: the ceph.conf of a cluster that is there; nothing is brought up or down",
+        help: "run: ceph.conf of an existing cluster, which stays as it is",
         ..of_run("conf", "FILE", None, Values::Text)
     },
+    Setting { help: "run: its pool for objects of the test", ..of_run("pool", "POOL", None, Values::Text) },
     Setting {
-        help: "run: its pool that objects may be written to and removed from",
-        ..of_run("pool", "POOL", None, Values::Text)
-    },
-    Setting {
-        help: "run: who we are there, without 'client.'",
+        help: "run: client name there, without 'client.'",
         ..of_run("id", "NAME", Some(OWN_ID), Values::Text)
     },
     Setting {
-        help: "run: how long each load takes",
+        help: "run: duration of each load",
         ..of_run("seconds", "N", Some("10"), Values::Number(1..=MOST_SECONDS))
     },
     Setting {
@@ -50,7 +47,7 @@ pub static SETTINGS: &[Setting] = &[
         ..of_up("store", "STORE", "bluestore", Values::OneOf(&Store::NAMES))
     },
     Setting {
-        help: "up: how many OSDs, up to 32; they take turns among --allocators",
+        help: "up: number of OSDs, up to 32, spread over --allocators",
         ..of_up("osds", "N", "3", Values::Number(1..=MOST_OSDS))
     },
     Setting { help: "up: copies of an object", ..of_up("copies", "N", "1", Values::Number(1..=MOST_OSDS)) },
@@ -60,7 +57,7 @@ pub static SETTINGS: &[Setting] = &[
         values: Values::OneOf(&Release::NUMBERS),
         of: For::NewClusters,
         default: None,
-        help: "up, experiments: Ceph 14.2, 16.2, 18.2 or 20.2, each of the Debian that has it; otherwise this machine's",
+        help: "up, experiments: Ceph 14.2, 16.2, 18.2 or 20.2, each from its Debian [default: this machine's]",
     },
 ];
 
@@ -86,9 +83,9 @@ pub fn check(request: &Request) -> Result<()> {
     let given = |name: &str| request.settings.get(name).map(String::as_str);
     let refused = |text: String| Err(NotUnderstood(text).into());
     match request.action.as_str() {
-        "run" if given("conf").is_some() && given("pool").is_none() => refused(
-            "--conf needs --pool POOL: a pool that objects may be written to and removed from".to_owned(),
-        ),
+        "run" if given("conf").is_some() && given("pool").is_none() => {
+            refused("--conf needs --pool POOL: a pool for objects of the test".to_owned())
+        }
         "run" if given("conf").is_some() => check_file(given("conf").unwrap_or_default()),
         "run" => {
             let lonely = [("pool", None), ("id", Some(OWN_ID))];
@@ -96,8 +93,8 @@ pub fn check(request: &Request) -> Result<()> {
                 lonely.into_iter().find(|(name, default)| given(name) != *default && given(name).is_some());
             let Some((name, _)) = lonely else { return Ok(()) };
             refused(format!(
-                "--{name} is of a cluster of yours and needs its --conf FILE; without both the one that \
-                 `vcm lab ceph up` left is loaded"
+                "--{name} is for an existing cluster and needs its --conf FILE; without both `run` loads the \
+                 cluster of `vcm lab ceph up`"
             ))
         }
         "up" => {
@@ -126,7 +123,7 @@ fn check_experiment(request: &Request, action: &str) -> Result<()> {
     let asked = request.settings.get("release");
     if let Some((name, what)) = LINKED_WITH_TCMALLOC.iter().find(|(name, _)| *name == action) {
         if asked.is_some() {
-            bail!(NotUnderstood(format!("`{name}` is about {what}: it takes no --release")));
+            bail!(NotUnderstood(format!("`{name}` uses {what} and takes no --release")));
         }
         return check_stand_in(request, &allocators_of(request, &["vcmalloc"]));
     }
@@ -185,7 +182,7 @@ fn check_file(conf: &str) -> Result<()> {
     let kind = File::open(conf).and_then(|file| file.metadata());
     match kind.with_context(|| format!("--conf: cannot read {conf}"))?.is_file() {
         true => Ok(()),
-        false => bail!("--conf: {conf} is not a file; name the cluster's ceph.conf"),
+        false => bail!("--conf: {conf} is not a file; give the cluster's ceph.conf"),
     }
 }
 
@@ -217,8 +214,8 @@ mod tests {
         assert_eq!(refusal("thread-cache", &[("release", "20.2")], 5), None);
         assert_eq!(refusal("key-value", &[("release", "18.2")], 5), None, "the quick plan has no FileStore");
         let refused = [
-            ("run", "pool", "x", "--pool is of a cluster of yours and needs its --conf FILE"),
-            ("run", "id", "me", "--id is of a cluster of yours and needs its --conf FILE"),
+            ("run", "pool", "x", "--pool is for an existing cluster and needs its --conf FILE"),
+            ("run", "id", "me", "--id is for an existing cluster and needs its --conf FILE"),
             ("run", "conf", "x", "--conf needs --pool POOL"),
             ("thread-cache", "conf", "x", "--conf is for `vcm lab ceph run`; `thread-cache` does not"),
             ("thread-cache", "osds", "5", "--osds is for `vcm lab ceph up`; `thread-cache` does not"),
@@ -233,7 +230,7 @@ mod tests {
                 "18.2",
                 "--release is for `vcm lab ceph up` and experiments; `run` does not take it",
             ),
-            ("many-threads", "release", "18.2", "`many-threads` is about Ceph 14.2"),
+            ("many-threads", "release", "18.2", "`many-threads` uses Ceph 14.2"),
             ("journal", "release", "18.2", "Ceph 18.2 has no filestore; 14.2 and 16.2 have"),
             ("key-value", "release", "20.2", "Ceph 20.2 has no kstore; 14.2 and 16.2 and 18.2 have"),
         ];

@@ -32,7 +32,7 @@ impl Session {
                 // Somebody else may have been quicker; then it is theirs.
                 self.journal().forget_last()?;
                 let hint = match error.kind() {
-                    ErrorKind::PermissionDenied => "; run as root, or name another place with --work DIR",
+                    ErrorKind::PermissionDenied => "; run as root, or choose another folder with --work DIR",
                     _ => "",
                 };
                 Err(error).with_context(|| format!("cannot make {}{hint}", path.display()))

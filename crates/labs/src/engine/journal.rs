@@ -220,10 +220,7 @@ impl Record {
     pub fn read(path: &Path) -> Result<Record> {
         let text = fs::read(path).map_err(|error| refused(error, "cannot read", path))?;
         let record = serde_json::from_slice(&text).with_context(|| {
-            format!(
-                "{} is not an undo journal; look for what a lab left by hand and remove it",
-                path.display()
-            )
+            format!("{} is not an undo journal; find and remove the lab's files manually", path.display())
         })?;
         Ok(Record { path: path.to_owned(), ..record })
     }
@@ -311,7 +308,7 @@ pub fn found(state: &Path, lab: &str) -> Result<Vec<Record>> {
 
 fn refused(error: std::io::Error, what: &str, path: &Path) -> Error {
     let hint = match error.kind() {
-        ErrorKind::PermissionDenied => "; run it as root, or name another place with --state DIR",
+        ErrorKind::PermissionDenied => "; run it as root, or choose another folder with --state DIR",
         _ => "",
     };
     Error::new(error).context(format!("{what} {}{hint}", path.display()))

@@ -28,7 +28,7 @@ pub fn end(mark: &str) -> Result<()> {
         found.iter().for_each(|identity| _ = identity.signal(Signal::TERM));
         found.iter().for_each(|identity| _ = identity.end(PATIENCE));
     }
-    bail!("processes of the lab that are marked {mark} keep coming back")
+    bail!("processes of the lab with the mark {mark} keep returning")
 }
 
 /// The daemons of this role that a process of a lab, or what it started, has started.

@@ -77,7 +77,7 @@ pub fn enter(journal: &Journal, wanted: Wanted) -> Result<Outside> {
             nix::sys::prctl::set_pdeathsig(at_the_parents_end)?;
             let first = first_of(&inner)?;
             if has_own {
-                let Wanted::Own { stays } = wanted else { bail!("no namespaces were asked for") };
+                let Wanted::Own { stays } = wanted else { bail!("no namespaces were requested") };
                 journal.set_holder(first)?;
                 shut_in()?;
                 be_first(inner, stays)?;

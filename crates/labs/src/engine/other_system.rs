@@ -46,8 +46,8 @@ impl Wanted<'_> {
         let version = version_of(daemon).with_context(|| format!("no {daemon} in {}", system.display()))?;
         if !is_of(&version, number) {
             bail!(
-                "Debian {suite} in {} has {product} {version}, not {number}: it has moved on. Remove that \
-                 directory if it is the older, and ask for a release that there is",
+                "Debian {suite} in {} has {product} {version}, not {number}. Remove that directory if it is \
+                 older, and choose an existing release",
                 system.display()
             );
         }

@@ -32,16 +32,17 @@ fn ensure(session: &Session, packages: &[(String, String)]) -> Result<()> {
     let names: Vec<&str> = missing.iter().map(|(name, _)| name.as_str()).collect();
     let command = format!("apt-get update && apt-get install --no-install-recommends {}", names.join(" "));
     refuse(session, &command)?;
-    session.step("looking what has to be installed")?;
+    session.step("checking packages")?;
     let plan = plan(session, &names, &command)?;
     let from_here = counted(names.len() as u64, "package");
-    session
-        .say(&format!("missing: {from_here}; with what they need {plan}. They stay when the lab has ended."));
+    session.say(&format!(
+        "missing: {from_here}; with what they need {plan}. They stay installed after the lab."
+    ));
     for (name, why) in &missing {
         session.say(&format!("    {name}: {why}"));
     }
     if !agreed(session) {
-        bail!("nothing was installed. By hand, then the same command again:\n    {command}");
+        bail!("nothing was installed. Install manually, then repeat the command:\n    {command}");
     }
     session.step(&format!("installing {plan}"))?;
     // A package must not start its daemon here: the lab starts its own.
@@ -60,12 +61,12 @@ fn refuse(session: &Session, command: &str) -> Result<()> {
         bail!("missing packages, and --no-install was given. Run this first:\n    {command}");
     }
     if !nix::unistd::geteuid().is_root() {
-        bail!("missing packages. Run this as root, then the same command again:\n    {command}");
+        bail!("missing packages. Run this as root, then repeat the command:\n    {command}");
     }
     if let Some(own) = session.lives_here().filter(|_| !request.yes) {
         bail!(
-            "missing packages, and this machine has a cluster of its own ({own}): nothing is installed beside it by \
-             itself. Run this, or the same command again with --yes:\n    {command}"
+            "missing packages on a host with a cluster ({own}), where nothing is installed automatically. Run \
+             this, or repeat the command with --yes:\n    {command}"
         );
     }
     Ok(())
@@ -88,7 +89,7 @@ fn plan(session: &Session, names: &[&str], command: &str) -> Result<String> {
     }
     let said = if asked.stderr.is_empty() { asked.stdout } else { asked.stderr };
     let said: Vec<&str> = said.lines().filter(|line| line.starts_with("E:")).collect();
-    bail!("apt-get cannot install them: {}; by hand: {command}", said.join(" "))
+    bail!("apt-get cannot install them: {}; manually: {command}", said.join(" "))
 }
 
 /// `27 packages, 21.3 MB to fetch, 96.1 MB on the disk`, of what apt says before it asks.
@@ -118,7 +119,7 @@ pub fn agreed(session: &Session) -> bool {
         return true;
     }
     session.progress().suspended(|| {
-        tell::line("Do that? [y/N] (with --yes nobody asks)");
+        tell::line("Install? [y/N] (--yes answers yes)");
         let mut answer = String::new();
         stdin.lock().read_line(&mut answer).is_ok_and(|_| answer.trim().eq_ignore_ascii_case("y"))
     })
@@ -132,7 +133,7 @@ fn shortened(error: anyhow::Error, command: &str) -> anyhow::Error {
     let said = format!("{error:#}");
     let first = said.lines().find(|line| line.starts_with("E:") || line.starts_with("Err:"));
     let first = first.unwrap_or(said.as_str()).trim();
-    anyhow::anyhow!("apt-get did not do it: {first}\nby hand: {command}")
+    anyhow::anyhow!("apt-get failed: {first}\nmanually: {command}")
 }
 
 #[cfg(test)]
@@ -156,6 +157,6 @@ mod tests {
             "`apt-get` failed: Err:1 http://mirror bookworm\nErr:2 x\n{lines}E: Some failed\n"
         );
         let said = shortened(error, "apt-get install x").to_string();
-        assert!(said.lines().count() == 2 && said.ends_with("by hand: apt-get install x"), "{said}");
+        assert!(said.lines().count() == 2 && said.ends_with("manually: apt-get install x"), "{said}");
     }
 }

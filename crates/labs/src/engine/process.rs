@@ -310,7 +310,7 @@ impl Process {
             return Ok(());
         }
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
-        bail!("{} ended by itself; the end of its log:\n{}", self.name, tail(&log));
+        bail!("{} exited; the end of its log:\n{}", self.name, tail(&log));
     }
 
     /// Ends it: asks, and insists after `patience`.

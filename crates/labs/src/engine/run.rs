@@ -86,7 +86,12 @@ fn publish_again(request: &Request, experiment: &Experiment, from: &std::path::P
     let mut results: Results =
         serde_json::from_slice(&text).with_context(|| format!("{} has no results", from.display()))?;
     if results.experiment != experiment.name {
-        bail!("{} is of the experiment '{}', not '{}'", from.display(), results.experiment, experiment.name);
+        bail!(
+            "{} is from the experiment '{}', not '{}'",
+            from.display(),
+            results.experiment,
+            experiment.name
+        );
     }
     results.verdict = verdict::judge(experiment, &results.rows);
     page::publish(request, experiment, &results)?;
@@ -127,7 +132,7 @@ fn of_cluster(lab: &Lab, request: &Request) -> Result<Wanted> {
 
 fn fail(session: &Session, error: anyhow::Error) -> Result<Ending> {
     if is_stopped(&error) {
-        session.say("stopping: undoing what was made and started");
+        session.say("stopping: cleaning up");
     }
     match session.end() {
         Ok(()) => Err(error),
@@ -150,7 +155,7 @@ fn clear_stale(lab: &Lab, request: &Request) -> Result<()> {
         if !found.is_live() {
             found.check_rights()?;
             let what = &found.what;
-            tell::line(&format!("undoing what an earlier run left (`{what}`, it was ended from outside)"));
+            tell::line(&format!("cleaning up after an earlier run (`{what}`, killed)"));
             complain(found.replay())?;
         }
     }
@@ -160,7 +165,7 @@ fn clear_stale(lab: &Lab, request: &Request) -> Result<()> {
 fn down(lab: &Lab, request: &Request) -> Result<Ending> {
     let journals = journal::found(&request.state, lab.name)?;
     if journals.is_empty() {
-        tell::line(&format!("nothing of the {} lab is there", lab.name));
+        tell::line(&format!("nothing of the {} lab is left", lab.name));
     }
     let (running, over): (Vec<_>, Vec<_>) =
         journals.into_iter().partition(|found| !found.kept && found.owner_is_alive());
@@ -172,7 +177,7 @@ fn down(lab: &Lab, request: &Request) -> Result<Ending> {
                 "`{what}` is running (pid {owner}); stop it with Ctrl-C or `kill {owner}`, it cleans up itself"
             );
         }
-        tell::line(&format!("`{what}` (pid {owner}) goes on: its cluster is its own"));
+        tell::line(&format!("`{what}` (pid {owner}) continues with its own cluster"));
     }
     over.iter().try_for_each(|found| found.check_rights())?;
     let mut failed = Vec::new();
@@ -197,7 +202,7 @@ fn chosen(experiment: &'static Experiment, request: &Request, mut names: Vec<&'s
     let points = |control: &Control| [control.higher, control.lower];
     for Point { allocator, .. } in experiment.controls.iter().flat_map(points) {
         if !names.contains(&allocator) {
-            tell::line(&format!("{allocator} takes part too: without it the run could not be judged"));
+            tell::line(&format!("{allocator} is added, as the controls need it"));
             names.push(allocator);
         }
     }
@@ -231,7 +236,7 @@ fn perform(session: &Session, experiment: &'static Experiment, choice: &Choice) 
         if course.rows.is_empty() || session.request().out.is_none() {
             return ended.map(|()| Ending::Void);
         }
-        session.note(format!("This run did not come to its end: {error:#}. It has the cells before that."));
+        session.note(format!("This run did not finish: {error:#}. It has the cells before that."));
     }
     let fixture = session.end_fixture();
     session.progress().end();
@@ -266,7 +271,7 @@ fn ensure_packages(session: &Session, experiment: &Experiment, choice: &Choice) 
 /// Notes the build that took part: what library and tool say of themselves, with their commit.
 fn note_library(session: &Session) {
     let request = session.request();
-    let unknown = || "a version that it does not say".to_owned();
+    let unknown = || "an unknown version".to_owned();
     if session.library().is_ok() {
         session.version("vcmalloc", request.library_version.clone().unwrap_or_else(unknown));
     }
@@ -314,9 +319,9 @@ impl Course<'_> {
     fn keep(&self) {
         let Some(out) = self.session.request().out.as_ref().filter(|_| !self.rows.is_empty()) else { return };
         let mut results = self.results();
-        results.notes.push("This run did not come to its end. It has the cells before that.".to_owned());
+        results.notes.push("This run did not finish. It has the cells before that.".to_owned());
         if let Err(error) = page::keep(out, &results) {
-            self.session.say(&format!("the cells so far are not safe yet: {error:#}"));
+            self.session.say(&format!("the finished cells are not saved: {error:#}"));
         }
     }
 

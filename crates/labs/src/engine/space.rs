@@ -32,8 +32,8 @@ pub fn check_place(path: &Path, needed_mib: u64, what: &str, flag: &str) -> Resu
     if mib < needed_mib || percent < LEAST_PERCENT {
         let least = if mib < needed_mib { String::new() } else { format!(" ({percent:.1} % of the disk)") };
         bail!(
-            "{what} needs about {needed_mib} MiB in {}, and {mib} MiB{least} are free there; make room, or name another \
-             place with {flag}",
+            "{what} needs about {needed_mib} MiB in {}, and {mib} MiB{least} are free there; free space, or \
+             choose another folder with {flag}",
             path.display()
         );
     }

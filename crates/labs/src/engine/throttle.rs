@@ -60,7 +60,7 @@ fn disk_of(path: &Path) -> Result<String> {
     let place = place_of(&root, &process, path);
     let mut disks = place.disks.iter();
     let (Some(disk), None) = (disks.next(), disks.next()) else {
-        bail!("{} does not lie on one disk; --work DIR takes another place", path.display());
+        bail!("{} is not on a single disk; choose another folder with --work DIR", path.display());
     };
     let file = format!("/sys/class/block/{disk}/dev");
     let number = fs::read_to_string(&file).with_context(|| format!("cannot read {file}"))?;

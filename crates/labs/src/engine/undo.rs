@@ -81,7 +81,7 @@ fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
 fn remove_directory(path: &Path) -> Result<io::Result<()>> {
     let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(Ok(())) };
     if path.components().count() < 3 || !metadata.is_dir() {
-        bail!("{} is not a directory that a lab makes", path.display());
+        bail!("{} is not a directory of a lab", path.display());
     }
     remove_below(path, metadata.dev())?;
     Ok(fs::remove_dir(path))

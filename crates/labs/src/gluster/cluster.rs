@@ -264,7 +264,7 @@ impl Cluster {
     pub fn usage(&self) -> Result<Usage> {
         let bricks = self.bricks();
         if bricks.is_empty() {
-            bail!("no brick process is there; see {}", self.directory.join("log/bricks").display());
+            bail!("no brick process is running; see {}", self.directory.join("log/bricks").display());
         }
         Usage::of_all(bricks)
     }

@@ -63,9 +63,9 @@ static SETTINGS: &[Setting] = &[
         values: Values::OneOf(&release::NUMBERS),
         of: For::NewClusters,
         default: None,
-        help: "up, experiments: GlusterFS 10.3, 11.1 or 11.2, each of the Debian that has it; otherwise this machine's",
+        help: "up, experiments: GlusterFS 10.3, 11.1 or 11.2, each from its Debian [default: this machine's]",
     },
-    setting("bricks", "N", "up", "20", "up: how many bricks, up to 1000", Values::Number(1..=1000)),
+    setting("bricks", "N", "up", "20", "up: number of bricks, up to 1000", Values::Number(1..=1000)),
     setting("multiplex", "on|off", "up", "on", "up: all bricks in one process", ON_OFF),
     setting("pools", "on|off", "up", "on", "up: Gluster's own memory pools", ON_OFF),
     setting("allocator", "NAME", "up", DEFAULT, "up: the bricks' allocator", Values::Allocator),
@@ -75,7 +75,7 @@ static SETTINGS: &[Setting] = &[
 
 const PACKAGES: &[Package] = &[
     Package { name: "glusterfs-server", why: "glusterd and the bricks" },
-    Package { name: "glusterfs-client", why: "the library the load speaks through" },
+    Package { name: "glusterfs-client", why: "the library of the load" },
     Package { name: "libglusterfs-dev", why: "its headers" },
     Package { name: "gcc", why: "compiles the load and the preloads" },
     Package { name: "libc6-dev", why: "compiles the load and the preloads" },
@@ -132,7 +132,7 @@ fn on_or_off(session: &Session, name: &str) -> Result<bool> {
     match session.setting(name) {
         Some("on") => Ok(true),
         Some("off") => Ok(false),
-        other => bail!("--{name} is on or off, not '{}'", other.unwrap_or_default()),
+        other => bail!("--{name} takes on or off, not '{}'", other.unwrap_or_default()),
     }
 }
 
@@ -149,7 +149,7 @@ fn up(session: &Session) -> Result<()> {
     let (kept, usage) = (cluster.kept(), cluster.usage()?);
     session.keep(&kept)?;
     tell::result(&format!(
-        "{} bricks on {name}, {:.1} MiB resident\nin {}\nspeak to it: {}\n\
+        "{} bricks on {name}, {:.1} MiB resident\nin {}\nreach it: {}\n\
          next: `vcm lab gluster run`, then `vcm lab gluster down`\n",
         kept.shape.bricks(),
         usage.rss_mib,
@@ -160,7 +160,7 @@ fn up(session: &Session) -> Result<()> {
 
 fn run(session: &Session) -> Result<()> {
     let kept: Option<Kept> = session.kept()?;
-    let kept = kept.context("no cluster is up; `vcm lab gluster up` makes one")?;
+    let kept = kept.context("no cluster is up; start one with `vcm lab gluster up`")?;
     let cluster = Cluster::again(session, kept)?;
     let before = cluster.usage()?;
     let loaded =

@@ -5,28 +5,28 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
-  vcm bounds osd.vct                       how little memory the blocks of this trace could have taken
-  vcm bounds osd.vct --json                the same, and a thousand moments of it
-  vcm bounds osd.vct --html bounds.html    the same as a page for a browser
+  vcm bounds osd.vct                       the least memory that the blocks of this trace need
+  vcm bounds osd.vct --json                the same over time, at a thousand points
+  vcm bounds osd.vct --html bounds.html    the same as an HTML page
 
 Exit status:
   0  shown
-  1  the trace cannot be read, or was cut off (what is there is shown)
+  1  the trace cannot be read, or is truncated (its readable part is shown)
   2  wrong arguments";
 
-/// Show how little memory the blocks of a trace could have taken, by rules of placement. Nothing is run.
+/// Show the least memory that the blocks of a trace need, by placement rule. Runs nothing.
 ///
-/// A page counts while a block that lives has a byte in it: what an allocator could at best hold in memory that puts
-/// blocks by this rule and gives all else back at once.
+/// A page counts while a live block has a byte in it: the memory of an ideal allocator that places blocks by this rule
+/// and releases everything else at once.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Bounds {
-    /// The trace ('vcm trace import' makes one)
+    /// Trace to read ('vcm record' or 'vcm trace import' writes one)
     pub file: PathBuf,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Write a report, a page for any browser that needs no network
+    /// Write an HTML report that needs no network
     #[arg(long, value_name = "FILE.html")]
     pub html: Option<PathBuf>,
 }

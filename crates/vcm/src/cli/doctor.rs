@@ -11,19 +11,19 @@ Examples:
   vcm doctor $(pidof redis-server)         any process
   vcm doctor --severity problem --json     for a monitoring system
 
-It reads only. Run it as root to see everything.
+vcm doctor only reads. Run it as root to see everything.
 
 Exit status:
-  0  nothing to report, also where no storage daemon runs
-  1  findings were shown
-  2  it could not look: no such process or daemon, the allocator of one that was named cannot be
-     seen, wrong arguments";
+  0  nothing to report, or no storage daemon runs
+  1  findings are shown
+  2  not possible: no such process or daemon, the allocator of a named one cannot be determined,
+     wrong arguments";
 
-/// Say which allocator each storage daemon really runs, with which settings, and what is wrong.
+/// Report the allocator of each storage daemon, its settings and problems.
 #[derive(Args)]
 #[command(after_help = DOCTOR_EXAMPLES)]
 pub struct Doctor {
-    /// 'ceph', 'gluster' or process ids; without any, every daemon that is recognised
+    /// 'ceph', 'gluster' or process ids [default: all recognized daemons]
     #[arg(value_name = "ceph|gluster|PID")]
     pub targets: Vec<String>,
     /// Print JSON
@@ -35,7 +35,7 @@ pub struct Doctor {
     /// List the checks
     #[arg(long, conflicts_with_all = ["targets", "json", "severity"])]
     pub list: bool,
-    /// Look at the machine whose files are in this folder
+    /// Root folder of the machine to inspect
     #[arg(long, hide = true, value_name = "FOLDER")]
     pub root: Option<PathBuf>,
     /// Print the reference page
@@ -47,11 +47,11 @@ pub struct Doctor {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing; it may be meant so.
+    /// Worth knowing; may be intended.
     Note,
-    /// Costs speed or memory, or does nothing although somebody set it.
+    /// Costs speed or memory, or is set without effect.
     Problem,
-    /// Memory or data are at risk.
+    /// Risks memory or data.
     Danger,
 }
 

@@ -5,42 +5,42 @@ use vcmalloc_core::options;
 
 const SET_EXAMPLES: &str = "\
 Examples:
-  vcm set ceph-osd release_delay=200ms     of the only ceph-osd
-  vcm set 4711 cache_limit=8M retain=0     two options, one after the other
+  vcm set ceph-osd release_delay=200ms     set an option of the only ceph-osd process
+  vcm set 4711 cache_limit=8M retain=0     set two options, in this order
   vcm set 4711 profile=on                  start the live heap profile
-  vcm set 4711 last_words=/var/log/%e.%p   leave what it holds there before the kernel ends it
+  vcm set 4711 last_words=/var/log/%e.%p   write a memory report there before an out-of-memory kill
 
-Only live options can be set ('vcm config' lists them); they hold until the process ends.
-It takes the rights of a debugger: root, or the same user where kernel.yama.ptrace_scope is 0.
+Only live options can be set ('vcm config' lists them); they last until the process ends.
+Requires the permissions of a debugger: root, or the same user with kernel.yama.ptrace_scope 0.
 
 Exit status:
-  0  done by the process
-  1  refused: no such process, no right, not on vcmalloc, no such option, a value that it cannot have
+  0  applied by the process
+  1  refused: no such process, no permission, not on vcmalloc, no such option, invalid value
   2  wrong arguments
-  3  written, and not done yet: the process is stopped, or has no janitor (one thread, or janitor=off)
-     and does it with its next malloc or free that its cache cannot serve: not before it allocates
-  128+N  ended by signal N: nothing was asked for yet, or it will be done all the same";
+  3  pending: the process is stopped, or has no janitor (one thread, or janitor=off) and applies
+     the order at its next cache miss
+  128+N  ended by signal N: the order was not sent, or is still applied";
 
 const RELEASE_EXAMPLES: &str = "\
 Examples:
-  vcm release ceph-osd                     all that can go: caches, free spans, free pages
-  vcm release 4711 512M                    512 MiB of free pages, at most, and nothing else
+  vcm release ceph-osd                     release everything free: caches, free spans, free pages
+  vcm release 4711 512M                    release at most 512 MiB, of free pages only
 
-It takes the rights of a debugger: root, or the same user where kernel.yama.ptrace_scope is 0.
+Requires the permissions of a debugger: root, or the same user with kernel.yama.ptrace_scope 0.
 
 Exit status:
-  0  done by the process
-  1  refused: no such process, no right, not on vcmalloc
+  0  applied by the process
+  1  refused: no such process, no permission, not on vcmalloc
   2  wrong arguments
-  3  written, and not done yet: the process is stopped, or has no janitor (one thread, or janitor=off)
-     and does it with its next malloc or free that its cache cannot serve: not before it allocates
-  128+N  ended by signal N: nothing was asked for yet, or it will be done all the same";
+  3  pending: the process is stopped, or has no janitor (one thread, or janitor=off) and applies
+     the order at its next cache miss
+  128+N  ended by signal N: the order was not sent, or is still applied";
 
 /// Set options of a running process.
 #[derive(Args)]
 #[command(after_help = SET_EXAMPLES)]
 pub struct Set {
-    /// A process on vcmalloc, by its number or by a name that only one has
+    /// Process on vcmalloc: its id, or its name if unique
     #[arg(value_name = "PID|NAME")]
     pub target: String,
     /// Options and values
@@ -48,14 +48,14 @@ pub struct Set {
     pub settings: Vec<String>,
 }
 
-/// Have a running process give free memory back to the system.
+/// Release free memory of a running process to the system.
 #[derive(Args)]
 #[command(after_help = RELEASE_EXAMPLES)]
 pub struct Release {
-    /// A process on vcmalloc, by its number or by a name that only one has
+    /// Process on vcmalloc: its id, or its name if unique
     #[arg(value_name = "PID|NAME")]
     pub target: String,
-    /// At most so many bytes: 4096, 64K, 512M, 2G; without it, all that can go
+    /// Maximum number of bytes: 4096, 64K, 512M, 2G [default: all free memory]
     #[arg(value_parser = bytes)]
     pub bytes: Option<u64>,
 }
@@ -63,12 +63,12 @@ pub struct Release {
 fn assignment(text: &str) -> Result<String, &'static str> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok(text.into()),
-        _ => Err("write OPTION=VALUE"),
+        _ => Err("give OPTION=VALUE"),
     }
 }
 
 fn bytes(text: &str) -> Result<u64, &'static str> {
-    options::bytes(text.as_bytes()).filter(|bytes| *bytes > 0).ok_or("write bytes: 4096, 64K, 512M, 2G")
+    options::bytes(text.as_bytes()).filter(|bytes| *bytes > 0).ok_or("give bytes: 4096, 64K, 512M, 2G")
 }
 
 #[cfg(test)]

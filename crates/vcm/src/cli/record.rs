@@ -7,61 +7,61 @@ use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
-  vcm record -- db_bench --benchmarks=fillrandom       to db_bench.vct
+  vcm record -- db_bench --benchmarks=fillrandom       writes db_bench.vct
   vcm record -o osd.vct --after 1m --for 30s -- ceph-osd -f -i 3
-  vcm record --preload libjemalloc.so.2 -- ./program   over another allocator
+  vcm record --preload libjemalloc.so.2 -- ./program   on another allocator
   vcm record --program redis-server -- ./start-all     the first process of that name
-  vcm trace info db_bench.vct                          what was recorded
-  vcm record --html report.html -- ./program           the same as a page for a browser
+  vcm trace info db_bench.vct                          summary of the recording
+  vcm record --html report.html -- ./program           the same as an HTML page
 
-  vcm record --pid ceph-osd --after 10s --for 30s      a process that runs already, on vcmalloc
+  vcm record --pid ceph-osd --after 10s --for 30s      a running process, on vcmalloc
 
-With --pid the process goes on as it is: nothing is loaded into it, and its own libvcmalloc writes the events down, in
-at most 64 MiB of its memory, while vcm reads them there. It takes the rights of a debugger (ptrace(2)). Blocks from
-before are told when they are freed, as blocks that nobody knows. It ends within five seconds when vcm is killed.
+With --pid nothing is loaded into the process: its own libvcmalloc writes the events to at most 64 MiB of its
+memory, where vcm reads them. Requires the permissions of a debugger (ptrace(2)). Frees of blocks from before the
+recording are recorded as frees of unknown blocks. If vcm is killed, the recording ends within five seconds.
 
 Exit status:
-  with --pid 0, also when Ctrl-C or its end ended the recording; 128+N when another signal did
-  the command's own; 128+N, as a shell sees it, when signal N killed it
-  125  vcm failed or refused, nothing was recorded, or the file could not be written to its end
+  with --pid: 0, also if Ctrl-C or the end of the process ended the recording; 128+N if another signal did
+  with a command: that of the command; 128+N if signal N killed it
+  125  vcm failed or refused, nothing was recorded, or the file is incomplete
   126  the command cannot be executed
   127  the command was not found";
 
-/// Record what a program allocates and frees, over any allocator, into a trace.
+/// Record the allocations and frees of a program, on any allocator, as a trace.
 ///
-/// One process is recorded, also behind exec: the one that is started, or with --program the first of that name. Children
-/// of fork are not. Contents are never recorded. With --pid it is a process that runs on vcmalloc already.
+/// vcm records one process, across exec: the one that it starts, the first of a name (--program), or one that already
+/// runs on vcmalloc (--pid). It records no children and no contents of blocks.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, override_usage = "vcm record [OPTIONS] -- COMMAND [ARG]...\n       vcm record [OPTIONS] --pid PID")]
 pub struct Record {
-    /// Record this process, which runs on vcmalloc: its number, or its name where only one has it
+    /// Running process on vcmalloc to record: its id, or its name if unique
     #[arg(long, value_name = "PID", conflicts_with_all = ["command", "program", "preload", "library"])]
     pub pid: Option<String>,
-    /// The file to write; without it the command's name and '.vct', here
+    /// File to write [default: the command's name and '.vct', in the current folder]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Begin so long after the start, or from now: 500ms, 10s, 2m
+    /// Delay before the recording: 500ms, 10s, 2m
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
     pub after: Duration,
-    /// Record so long; the command goes on. Without it, to its end
+    /// Duration of the recording; the command continues after it [default: to its end]
     #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub length: Option<Duration>,
     /// Record one in N addresses, each with all its events
     #[arg(long, value_name = "1/N", default_value = "1/1", value_parser = one_in)]
     pub sample: u32,
-    /// Record the first process of this name, instead of the one that is started
+    /// Record the first process of this name instead of the command itself
     #[arg(long, value_name = "NAME")]
     pub program: Option<String>,
-    /// The allocator to run the command on, a library; may be repeated
+    /// Allocator library to run the command on; may be repeated
     #[arg(long, value_name = "LIBRARY")]
     pub preload: Vec<OsString>,
-    /// The interposer's library, instead of the one that is found by itself
+    /// Interposer library [default: the one that vcm finds]
     #[arg(long, value_name = "PATH")]
     pub library: Option<PathBuf>,
-    /// Write a report of what was recorded, a page for any browser that needs no network
+    /// Write an HTML report of the recording that needs no network
     #[arg(long, value_name = "FILE.html")]
     pub html: Option<PathBuf>,
-    /// The command and its arguments
+    /// Command with its arguments
     #[arg(
         required_unless_present = "pid",
         trailing_var_arg = true,
@@ -73,5 +73,5 @@ pub struct Record {
 
 fn one_in(text: &str) -> Result<u32, String> {
     let number = text.strip_prefix("1/").unwrap_or(text).parse().ok().filter(|number| *number > 0);
-    number.ok_or_else(|| format!("'{text}' is no share: write 1/100 for one in a hundred addresses"))
+    number.ok_or_else(|| format!("invalid sampling rate '{text}'; use 1/100"))
 }

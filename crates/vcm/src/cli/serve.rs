@@ -7,43 +7,44 @@ use std::path::PathBuf;
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
-  vcm serve                                          http://127.0.0.1:9747/ for a Prometheus of this host
-  vcm serve --listen unix:/run/vcm/serve.sock        a socket that only this user may use
+  vcm serve                                          http://127.0.0.1:9747/ for a Prometheus on this host
+  vcm serve --listen unix:/run/vcm/serve.sock        a socket for this user only
   vcm serve --listen 10.0.0.5:9747 --token /etc/vcm.token
-                                                     for another host, which sends 'Authorization: Bearer ...'
+                                                     for other hosts, which send 'Authorization: Bearer ...'
   vcm serve --processes 'osd.*' --processes 'glusterfs*'
 
 Paths:
-  /                                       the processes, for a reader
-  /metrics                                for Prometheus (OpenMetrics, or its older text)
-  /debug/pprof/heap?pid=N[&seconds=S]     what is in use, by call site, for pprof
-  /debug/pprof/allocs?pid=N&seconds=S     what is allocated in S seconds
+  /                                       list of the processes, as HTML
+  /metrics                                metrics for Prometheus (OpenMetrics, or the older text format)
+  /debug/pprof/heap?pid=N[&seconds=S]     live memory by call site, for pprof
+  /debug/pprof/allocs?pid=N&seconds=S     allocations of S seconds
   /healthz                                'ok'
 
-Reading a process takes root, CAP_SYS_PTRACE with CAP_DAC_READ_SEARCH, or the same user where kernel.yama.ptrace_scope is 0.
+Reading a process requires root, CAP_SYS_PTRACE with CAP_DAC_READ_SEARCH, or the same user with
+kernel.yama.ptrace_scope 0.
 
 Exit status:
   0  ended by SIGTERM or Ctrl-C
-  1  it cannot listen there, or the token cannot be read
+  1  the address is not usable, or the token cannot be read
   2  wrong arguments; an address beyond this host without a token";
 
-/// Serve metrics and heap profiles of every process on vcmalloc of this host.
+/// Serve metrics and heap profiles of all vcmalloc processes of this host.
 #[derive(Args)]
 #[command(after_help = SERVE_EXAMPLES)]
 pub struct Serve {
-    /// Where to listen: an address and a port, or a unix socket
+    /// Address and port, or unix socket, to listen on
     #[arg(long, value_name = "ADDRESS:PORT|unix:PATH", default_value = "127.0.0.1:9747", value_parser = place)]
     pub listen: Place,
-    /// Who asks must send the token in this file, which nobody else may read
+    /// Require the token in this file, which only its owner may be able to read
     #[arg(long, value_name = "FILE")]
     pub token: Option<PathBuf>,
-    /// Only processes with this name or label (osd.3), '*' and '?' as in a shell; may be repeated
+    /// Only processes with this name or label (osd.3), with '*' and '?' as in a shell; may be repeated
     #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     pub processes: Vec<Pattern>,
-    /// Metrics for each size class too: some 100 lines more a process
+    /// Include metrics for each size class: about 100 more lines per process
     #[arg(long)]
     pub classes: bool,
-    /// The group that may use the unix socket too
+    /// Group that may also use the unix socket
     #[arg(long, value_name = "GROUP")]
     pub group: Option<String>,
 }
@@ -55,7 +56,7 @@ pub enum Place {
 }
 
 fn place(text: &str) -> Result<Place, &'static str> {
-    const WANTED: &str = "write an address and a port, as in 127.0.0.1:9747 or [::1]:9747, or unix:/path";
+    const WANTED: &str = "give an address and a port, such as 127.0.0.1:9747 or [::1]:9747, or unix:/path";
     if let Some(path) = text.strip_prefix("unix:") {
         let path = PathBuf::from(path);
         return if path.is_absolute() { Ok(Place::Socket(path)) } else { Err(WANTED) };
@@ -65,7 +66,7 @@ fn place(text: &str) -> Result<Place, &'static str> {
 }
 
 fn pattern(text: &str) -> Result<Pattern, String> {
-    Pattern::new(text).map_err(|error| format!("no pattern: {}", error.msg))
+    Pattern::new(text).map_err(|error| format!("invalid pattern: {}", error.msg))
 }
 
 #[cfg(test)]

@@ -5,33 +5,33 @@ use std::time::Duration;
 
 const TOP_EXAMPLES: &str = "\
 Examples:
-  vcm top                                  every process on vcmalloc, until q
-  vcm top --sort overhead --filter osd     those with 'osd' in the name, the most overhead first
-  vcm top | head                           without a terminal: one round, as a table
-  vcm top --json                           one round, for a program
+  vcm top                                  all vcmalloc processes, until q
+  vcm top --sort overhead --filter osd     names with 'osd', largest overhead first
+  vcm top | head                           without a terminal: one table
+  vcm top --json                           one reading as JSON
 
-It reads the memory of the processes and runs nothing in them. Those that one may not read are counted.
+vcm reads the memory of the processes and runs nothing in them. It counts processes that it may not read.
 
 Exit status:
-  0  ended by q or Ctrl-C; or the round was shown
-  1  the terminal cannot be used
+  0  ended by q or Ctrl-C, or one reading was shown
+  1  the terminal is not usable
   2  wrong arguments
-  128+N  ended by signal N; the terminal is as it was before";
+  128+N  ended by signal N; the terminal is restored";
 
-/// Show every process on vcmalloc, and where its memory is, again and again.
+/// Live view of all vcmalloc processes and their memory.
 #[derive(Args)]
 #[command(after_help = TOP_EXAMPLES)]
 pub struct Top {
-    /// Look again after so many seconds
+    /// Seconds between readings
     #[arg(short, long, value_name = "SECONDS", default_value = "2", value_parser = super::stat::seconds)]
     pub interval: Duration,
-    /// What is first
+    /// Column to sort by
     #[arg(long, value_enum, default_value = "rss")]
     pub sort: Column,
-    /// Only processes with this in their number or name
+    /// Only processes whose id or name contains this text
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub filter: String,
-    /// Print one round as JSON
+    /// Print one reading as JSON
     #[arg(long)]
     pub json: bool,
 }

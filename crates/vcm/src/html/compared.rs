@@ -45,8 +45,8 @@ impl<'a> Compared<'a> {
         }
         let form = Form::Points { points, across: axis(speed), up: axis(memory), extent: Extent::Data };
         let title = format!("{} against {}", speed.name, memory.name);
-        let note = "Medians; the small points are the rounds. The dashed line joins those that no other beats in both. \
-                    Which differences are more than chance is said below.";
+        let note = "Medians; the small points are the rounds. The dashed line connects the allocators that no \
+         other beats in both. The table below marks the significant differences.";
         Some(Part::Chart(Chart { title, note: note.to_owned(), form }))
     }
 
@@ -73,9 +73,8 @@ impl<'a> Compared<'a> {
         has_any.then(|| {
             Part::Chart(Chart {
                 title: format!("Compared with {}, round by round", first.arm.name),
-                note:
-                    "1 is no difference; in 99 of 100 cases the true one lies on the line through the point."
-                        .to_owned(),
+                note: "1: no difference. The line through each point is the 99 % confidence interval."
+                    .to_owned(),
                 form: Form::Ratios { names, groups },
             })
         })
@@ -93,7 +92,7 @@ impl<'a> Compared<'a> {
         (!series.is_empty()).then(|| {
             Part::Chart(Chart {
                 title: "Memory over time, in the first round".to_owned(),
-                note: "RSS of all processes of the run together, looked at ten times a second.".to_owned(),
+                note: "Total RSS of all processes of the run, sampled ten times a second.".to_owned(),
                 form: Form::Lines {
                     series,
                     across: Axis::new("since the start", "s", Better::Neither),

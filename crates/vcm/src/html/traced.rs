@@ -47,17 +47,17 @@ fn outcome(summary: &Summary) -> String {
     if summary.peak_resident_bytes > 0 {
         let times = summary.peak_resident_bytes as f64 / summary.peak_live_bytes.max(1) as f64;
         text += &format!(
-            " In memory were {} at most, {times:.2} times the greatest live bytes.",
+            " Peak resident memory was {}, {times:.2} times the peak of live bytes.",
             amount(summary.peak_resident_bytes)
         );
     }
     match &summary.cut_off {
-        Some(why) => format!("{text}\n{why}: the figures are of what is there."),
+        Some(why) => format!("{text}\n{why}: the figures cover the readable part."),
         None => text,
     }
 }
 
-/// Whose blocks are freed, how large they are and how long they live: what decides what a replay costs.
+/// The owners of freed blocks, how large they are and how long they live: what decides what a replay costs.
 pub fn blocks(summary: &Summary) -> Vec<Part> {
     std::iter::once(cross_threads(summary)).chain(sizes(summary)).chain(lifetimes(summary)).collect()
 }
@@ -81,11 +81,11 @@ fn over_time(summary: &Summary) -> Option<Part> {
     }
     let note = match series.len() {
         1 => "The trace has no samples of the process's memory. ",
-        _ => "RSS has the program's code and data in it, too. ",
+        _ => "RSS includes the program's code and data. ",
     };
     Some(Part::Chart(Chart {
         title: "Memory over time".to_owned(),
-        note: format!("{note}Some thousand moments are drawn, which may miss the very peak."),
+        note: format!("{note}The graph has some thousand points and may miss the peak."),
         form: Form::Lines {
             series,
             across: Axis::new("since the trace began", "s", Better::Neither),
@@ -105,8 +105,8 @@ fn cross_threads(summary: &Summary) -> Part {
     let there = all.into_iter().filter(|(_, count, _)| *count > 0);
     let parts = there.map(|(name, count, colour)| (Name::new(name, colour), count as f64)).collect();
     Part::Chart(Chart {
-        title: "Whose blocks are freed".to_owned(),
-        note: "Frees and reallocations. What goes from thread to thread costs a cache per thread most."
+        title: "Owner of freed blocks".to_owned(),
+        note: "Frees and reallocations. Blocks freed by another thread cost per-thread caches most."
             .to_owned(),
         form: Form::Shares { parts, unit: "times".to_owned() },
     })
@@ -122,7 +122,7 @@ fn sizes(summary: &Summary) -> Option<Part> {
     let bins = filled(&summary.by_size, 1)
         .into_iter()
         .map(|(power, count)| Bin { label: format!("≤{}", bytes(power)), value: count as f64 });
-    let note = "Bytes that were asked for; each bar reaches to twice the size of the one before.";
+    let note = "Requested bytes; each bar covers sizes up to twice that of the previous bar.";
     histogram("Sizes", note, "bytes", "allocations", bins.collect())
 }
 
@@ -139,8 +139,8 @@ fn lifetimes(summary: &Summary) -> Option<Part> {
     if summary.live_blocks_at_end > 0 {
         bins.push(Bin { label: "to the end".to_owned(), value: summary.live_blocks_at_end as f64 });
     }
-    let note = "From its allocation to its free; each bar reaches to four times the time of the one before. Times are \
-                recorded every 32nd event, those between are estimates.";
+    let note = "Time from allocation to free; each bar covers up to four times that of the previous bar. Every \
+     32nd event has a recorded time; the others are estimates.";
     histogram("Lifetimes of blocks", note, "lived", "blocks", bins)
 }
 
@@ -199,7 +199,7 @@ fn threads(summary: &Summary) -> Vec<Part> {
     };
     let mut parts = vec![Part::Heading("Threads".to_owned()), Part::Table(table)];
     if let Some(more) = all.len().checked_sub(MOST_THREADS).filter(|more| *more > 0) {
-        parts.push(Part::Note(format!("{more} more threads allocated and freed less than these.")));
+        parts.push(Part::Note(format!("{more} more threads allocated and freed less.")));
     }
     if all.is_empty() { Vec::new() } else { parts }
 }

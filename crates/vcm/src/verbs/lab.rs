@@ -18,8 +18,8 @@ pub fn lab(verb: &Lab) -> Outcome {
     Err(match error.kind() {
         ErrorKind::NotFound => Failure::new(
             NOT_UNDERSTOOD,
-            "the labs are a program of their own, vcm-lab, which is neither beside this vcm nor in PATH: install the \
-             package vcmalloc-lab, or build it with 'make lab'",
+            "vcm-lab is neither in the folder of this vcm nor in PATH: install the package vcmalloc-lab, or \
+             build it with 'make lab'",
         ),
         _ => Failure::new(FAILURE, format!("cannot start {}: {error}", program.shown())),
     })

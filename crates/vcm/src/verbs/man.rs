@@ -50,8 +50,9 @@ fn files() -> String {
         (
             config_file.as_str(),
             "The config file, unless VCM_CONFIG names another: lines 'name = value'; '#' begins a comment. Lines \
-             before the first section hold for every program, '[program]' begins the section of one, '[*]' goes \
-             back to every program. The kernel cuts a program's name to 15 bytes; a section may give these or \
+             before the first section apply to every program, '[program]' begins the section of one, '[*]' \
+             begins one for every program again. The kernel cuts a program's name to 15 bytes; a section may \
+             give these or \
              the whole name. Whole lines within 8,191 bytes of the file are read.",
         ),
         (
@@ -60,7 +61,8 @@ fn files() -> String {
         ),
         (
             "/usr/local/lib/libvcmalloc.so.0, libvcmalloc-hardened.so.0, vcmalloc/libtcmalloc*.so.4",
-            "The libraries that are preloaded, where 'make install' puts them; packages have them below /usr/lib.",
+            "The libraries that are preloaded, as installed by 'make install'; packages install them below \
+             /usr/lib.",
         ),
     ];
     section("FILES", &entries)
@@ -70,16 +72,13 @@ fn environment() -> String {
     let entries = [
         (
             "VCM_<NAME>",
-            "The option of this name, as in VCM_CACHE_LIMIT=64M; 'vcm config' lists them, and the variables of \
-             other allocators that mean the same.",
+            "The option of this name, as in VCM_CACHE_LIMIT=64M; 'vcm config' lists them, and the equivalent \
+             variables of other allocators.",
         ),
-        (CONFIG_VARIABLE, "The config file in place of the usual one."),
+        (CONFIG_VARIABLE, "Another config file."),
         (LIBRARY_VARIABLE, "The library that vcm preloads: a file, not a folder."),
-        ("LD_PRELOAD", "'vcm run' puts the library before what it holds."),
-        (
-            PROOF_VARIABLE,
-            "Set by 'vcm run' for the library, which reports through it. Not to be set by hand.",
-        ),
+        ("LD_PRELOAD", "'vcm run' puts the library before its entries."),
+        (PROOF_VARIABLE, "Set by 'vcm run', for the library's report to it. Do not set it yourself."),
     ];
     section("ENVIRONMENT", &entries)
 }

@@ -84,8 +84,10 @@ impl Machine {
         fs::read_to_string(self.note(&format!("{unit}.pid"))).unwrap().trim().parse().unwrap()
     }
 
+    /// Nothing while the unit is restarted.
     pub fn maps(&self, unit: &str) -> String {
-        fs::read_to_string(format!("/proc/{}/maps", self.pid(unit))).unwrap_or_default()
+        let id = fs::read_to_string(self.note(&format!("{unit}.pid"))).unwrap_or_default();
+        fs::read_to_string(format!("/proc/{}/maps", id.trim())).unwrap_or_default()
     }
 
     pub fn calls(&self) -> String {

@@ -87,7 +87,7 @@ pub fn real_library() -> Option<PathBuf> {
     };
     let found = [beside, usual].into_iter().find(knows_proof).and_then(|path| path.canonicalize().ok());
     if found.is_none() {
-        eprintln!("not tested: target/release/libvcmalloc.so is not built");
+        vcmalloc_tests::skip!("target/release/libvcmalloc.so is not built");
     }
     found
 }
@@ -116,7 +116,7 @@ pub fn filtered(command: &mut Command, number: libc::c_long, answer: u32) -> &mu
 pub fn only_root_can(act: &str) -> bool {
     let is_root = nix::unistd::getuid().is_root();
     if !is_root {
-        eprintln!("not tested: only root can {act}");
+        vcmalloc_tests::skip!("only root can {act}");
     }
     is_root
 }

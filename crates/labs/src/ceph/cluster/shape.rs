@@ -23,7 +23,7 @@ impl JournalPlace {
             "same" => Ok(JournalPlace::Same),
             "tmpfs" => Ok(JournalPlace::Memory),
             "loop" => Ok(JournalPlace::Loop),
-            _ => bail!("there is no journal place '{name}'; there are same, tmpfs, loop"),
+            _ => bail!("no journal place '{name}'; use same, tmpfs or loop"),
         }
     }
 }

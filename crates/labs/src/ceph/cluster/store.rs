@@ -19,7 +19,7 @@ impl Store {
         const ALL: [Store; 4] = [Store::Memstore, Store::Bluestore, Store::Filestore, Store::Kstore];
         match ALL.into_iter().find(|store| store.name() == name) {
             Some(store) => Ok(store),
-            None => bail!("there is no object store '{name}'; there are {}", Store::NAMES.join(", ")),
+            None => bail!("no object store '{name}'; use one of {}", Store::NAMES.join(", ")),
         }
     }
 

@@ -120,7 +120,7 @@ fn a_file_that_is_no_journal_is_named_and_left_alone() {
 #[test]
 fn a_journal_that_may_not_be_read_is_named_and_left_alone() {
     if !nix::unistd::geteuid().is_root() {
-        return;
+        return vcmalloc_tests::skip!("only root can become another user");
     }
     let state = state();
     fs::set_permissions(state.path(), fs::Permissions::from_mode(0o777)).unwrap();
@@ -141,7 +141,7 @@ fn on_a_disk_of(bytes: &str, test: impl FnOnce(&Path) + Send) {
     use nix::mount::{MsFlags, mount};
     use nix::sched::{CloneFlags, unshare};
     if !nix::unistd::geteuid().is_root() {
-        return;
+        return vcmalloc_tests::skip!("only root can mount a disk");
     }
     let place = state();
     let on_disk = || {

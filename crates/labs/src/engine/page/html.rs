@@ -27,7 +27,7 @@ pub fn page(experiment: &Experiment, results: &Results, pictures: &[Drawn]) -> S
         text: experiment.then.to_owned(),
         link: String::new(),
     });
-    parts.push(Part::Heading("What was measured".to_owned()));
+    parts.push(Part::Heading("Measurements".to_owned()));
     parts.extend(measured(experiment, results, pictures));
     parts.extend(judged("Positive controls", &results.verdict.controls, "at least"));
     parts.extend(list("Notes", &results.notes));

@@ -39,7 +39,7 @@ pub fn bounds(arguments: &Arguments) -> Outcome {
     written?;
     match &found.cut_off {
         Some(why) => {
-            line(&format!("vcm: {}: {why}; the figures are of what is there", file.shown()));
+            line(&format!("vcm: {}: {why}; the figures cover the readable part", file.shown()));
             Ok(FAILURE)
         }
         None => Ok(shown),
@@ -74,8 +74,8 @@ fn as_text(found: &Bounds) -> String {
     if let Some(figures) = resident(found) {
         row("RSS when it was recorded", &figures);
     }
-    text + "\nPages of 4 KiB with a live block in them, and how many times the live bytes that is. The mean is over\nevents, \
-            not over time. docs/design/bounds.md says what each rule knows and what it leaves out.\n"
+    text + "\n4 KiB pages with a live block in them, and their ratio to the live bytes. The mean is over events, \
+     not\nover time. docs/design/bounds.md describes each rule and its limits.\n"
 }
 
 /// The bytes that the process held when it was recorded, where that is known.

@@ -23,10 +23,11 @@ pub fn page(file: &Path, header: &Header, found: &Bounds) -> Page {
     parts.extend(origin());
     let file = file.file_name().unwrap_or_default().shown().printed();
     Page {
-        title: format!("How little memory {file} could have taken"),
-        about: "Pages of 4 KiB with a live block in them, by rules of where a block is put. Nothing was run: it is what an \
-                allocator could at best hold in memory that follows the rule and gives all else back at once."
-            .to_owned(),
+        title: format!("Least memory for the blocks of {file}"),
+        about:
+            "4 KiB pages with a live block in them, by placement rule: the memory of an ideal allocator that \
+         follows the rule and releases everything else at once. Nothing was run."
+                .to_owned(),
         outcome: outcome(found),
         parts,
     }
@@ -37,21 +38,17 @@ fn outcome(found: &Bounds) -> String {
     let mut text =
         format!("{} live at most, {} on average.", amount(found.live.peak), amount(found.live.mean as u64));
     if let Some((rule, figures)) = least {
-        text += &format!(
-            " The least is held by the rule `{}`: {} on average",
-            rule.name(),
-            amount(figures.mean as u64)
-        );
+        text += &format!(" The best rule is `{}`: {} on average", rule.name(), amount(figures.mean as u64));
         text += &match found.live.mean {
             live if live > 0.0 => format!(", {:.2} times the live bytes.", figures.mean / live),
             _ => ".".to_owned(),
         };
     }
     if let Some(resident) = resident(found) {
-        text += &format!(" The process that was recorded held {} at most.", amount(resident.peak));
+        text += &format!(" The recorded process held {} at most.", amount(resident.peak));
     }
     match &found.cut_off {
-        Some(why) => format!("{text}\n{why}: the figures are of what is there."),
+        Some(why) => format!("{text}\n{why}: the figures cover the readable part."),
         None => text,
     }
 }
@@ -88,8 +85,7 @@ fn over_time(found: &Bounds) -> Part {
     }
     Part::Chart(Chart {
         title: "Memory over time".to_owned(),
-        note: "About a thousand moments, as far apart in events as one from the next; the very peak may lie between two."
-            .to_owned(),
+        note: "About a thousand points at equal numbers of events; the peak may lie between two.".to_owned(),
         form: Form::Lines {
             series,
             across: Axis::new("since the trace began", "s", Better::Neither),
@@ -121,7 +117,7 @@ fn above_live(found: &Bounds) -> Part {
     let names = all.iter().skip(1).map(|(name, _)| name.clone()).collect();
     Part::Chart(Chart {
         title: "Memory over live bytes".to_owned(),
-        note: "1 is not a byte more than what lives. The mean is over events, not over time.".to_owned(),
+        note: "1: no more than the live bytes. The mean is over events, not over time.".to_owned(),
         form: Form::Bars { names, groups, unit: "times".to_owned() },
     })
 }

@@ -137,7 +137,7 @@ fn of_report(shown: &str, line: Option<Line>, target: &Target) -> Verdict {
     }
     let carrier = findings::carrier(target);
     if line.malloc != "ours" && carrier.is_none() {
-        return elsewhere(&format!("{} comes first with its malloc", line.malloc));
+        return elsewhere(&format!("the malloc of {} comes first", line.malloc));
     }
     if let Some(why) = prevented {
         return elsewhere(&why);
@@ -147,8 +147,8 @@ fn of_report(shown: &str, line: Option<Line>, target: &Target) -> Verdict {
         && let Some((symbol, name)) = elf.private_copy()
     {
         return Verdict::Elsewhere(format!(
-            "{shown} runs only in part on vcmalloc: it carries its own {name} under the name {symbol}, which no preload \
-             reaches"
+            "{shown} runs only partly on vcmalloc: it contains {name} as {symbol}, which a preload does not \
+             replace"
         ));
     }
     Verdict::Ours(format!("{shown} runs on vcmalloc {}, front {}", line.version, line.front))
@@ -175,7 +175,7 @@ fn why_not(is_preloaded: bool) -> String {
     let list = env::var(PRELOAD).unwrap_or_default();
     let by_name = || list.split([':', ' ']).any(|entry| entry.starts_with("libvcmalloc"));
     if is_preloaded || by_name() {
-        "the library did not report, and the file does not show why. Does a wrapper clear the environment, or did the \
+        "the library did not report, for an unknown reason. Does a wrapper clear the environment, or did the \
          loader refuse (its message is above)?"
             .into()
     } else if list.is_empty() {

@@ -54,8 +54,8 @@ pub fn check(arguments: &Check) -> Outcome {
 fn half(shown: &str, build: &str, malloc: &str) -> String {
     let build = build.replace(&format!(" {}", allocator::IS_RUST_HALF), "");
     format!(
-        "the Rust half of {shown} runs on vcmalloc {build}; what it has of C and C++ has the malloc of {malloc} \
-         (the crate's feature 'override' takes both)"
+        "the Rust code of {shown} runs on vcmalloc {build}; its C and C++ code uses the malloc of {malloc} (the \
+         crate's feature 'override' covers both)"
     )
 }
 

@@ -16,16 +16,16 @@ const UNTIL_EXEC: Duration = Duration::from_secs(10);
 pub fn judge(id: i32) -> Verdict {
     let process = Process::new(id);
     if !process.is_alive() {
-        return Verdict::NotKnown(format!("there is no process {id}"));
+        return Verdict::NotKnown(format!("no such process: {id}"));
     }
     if !process.wait_for_exec(UNTIL_EXEC) {
-        return Verdict::NotKnown(format!("systemd has not yet made a program of process {id}"));
+        return Verdict::NotKnown(format!("process {id} has not started its program yet (systemd)"));
     }
     let name = process.name_at_start().map(|start| say::typed([start.name.printed()]));
     let shown = format!("{} (pid {id})", name.unwrap_or_default());
     match look(&process) {
         Ok(loaded) => verdict(&process, &shown, &allocator::of(&loaded), &loaded),
-        Err(error) => Verdict::NotKnown(format!("{shown} cannot be looked at: {}", why(&error))),
+        Err(error) => Verdict::NotKnown(format!("{shown} cannot be inspected: {}", why(&error))),
     }
 }
 
@@ -36,8 +36,8 @@ fn look(process: &Process) -> io::Result<Loaded> {
 
 fn why(error: &io::Error) -> String {
     match error.kind() {
-        ErrorKind::PermissionDenied => "it is another user's; ask as root, or as that user".into(),
-        ErrorKind::NotFound => "it has ended, or is a thread of the kernel".into(),
+        ErrorKind::PermissionDenied => "it belongs to another user; run as root or as that user".into(),
+        ErrorKind::NotFound => "it has ended, or is a kernel thread".into(),
         _ => error.to_string(),
     }
 }
@@ -60,7 +60,7 @@ fn verdict(process: &Process, shown: &str, answer: &Answer, loaded: &Loaded) -> 
     }
     if answer.certainty != Certainty::Certain {
         return Verdict::NotKnown(format!(
-            "{shown} has {} loaded, but whether its malloc is called cannot be told: {}",
+            "{shown} has {} loaded; whether it calls its malloc is unknown: {}",
             named(serving),
             answer.evidence.join("; ")
         ));
@@ -70,11 +70,11 @@ fn verdict(process: &Process, shown: &str, answer: &Answer, loaded: &Loaded) -> 
         && !program.is_some_and(|elf| elf.defines("malloc"))
     {
         return Verdict::Elsewhere(format!(
-            "{shown} runs only in part on vcmalloc: it carries its own {name} under the name {symbol}, which no preload \
-             reaches"
+            "{shown} runs only partly on vcmalloc: it contains {name} as {symbol}, which a preload does not \
+             replace"
         ));
     }
-    let replaced = if serving.is_replaced { "; the file was replaced since" } else { "" };
+    let replaced = if serving.is_replaced { "; the file was replaced" } else { "" };
     Verdict::Ours(format!("{shown} runs on {}{replaced}", named(serving)))
 }
 
@@ -88,7 +88,10 @@ fn named(allocator: &Allocator) -> String {
 fn refused(process: &Process, loaded: &Loaded) -> String {
     let named = |entry: &Text| {
         let why = loaded::why_refused(process, entry);
-        format!(". Its preloads name {}, which the loader did not take: {why}", say::typed([entry.printed()]))
+        format!(
+            ". Its LD_PRELOAD names {}, which the loader did not load: {why}",
+            say::typed([entry.printed()])
+        )
     };
     loaded.refused_preloads.iter().map(named).collect()
 }

@@ -83,7 +83,7 @@ fn of_state(root: &Root, unit: &Unit, shown: &Shown) -> Verdict {
         _ => String::new(),
     };
     Verdict::NotKnown(format!(
-        "{name} does not run: it is {state}{result}; 'journalctl -u {stem}' says why{back}"
+        "{name} does not run: it is {state}{result}; 'journalctl -u {stem}' shows why{back}"
     ))
 }
 

@@ -23,10 +23,11 @@ pub fn advised(table: &Table, applied: impl Fn(&Runs) -> (String, String)) -> Op
     let (by, first) = (by_what(&judged), &first.arm.name);
     Some(match verdict::advice(&gains) {
         Advice::Stay => Advised {
-            sentence: format!("No reason to change from {first} is shown, judged by {by}."),
+            sentence: format!("No significant advantage over {first}, judged by {by}."),
             remarks: vec![
                 format!(
-                    "A single line may well differ by chance: a recommendation asks for less than {} % of it over all arms.",
+                    "A single line may differ by chance: a recommendation requires a chance below {} % over all \
+                     arms.",
                     verdict::CHANCE * 100.0
                 ),
                 if runs_take_turns(table) {
@@ -39,8 +40,10 @@ pub fn advised(table: &Table, applied: impl Fn(&Runs) -> (String, String)) -> Op
         },
         Advice::Trade(trades) => {
             let names = trades.into_iter().map(name).collect::<Vec<_>>().join(", ");
-            let sentence =
-                format!("A trade, judged by {by}: {names} gains in one over {first} and loses in the other.");
+            let sentence = format!(
+                "A trade-off, judged by {by}: {names} is better than {first} in one and worse in the \
+                 other."
+            );
             Advised { sentence, remarks: Vec::new(), change: None }
         }
         Advice::Change(best) => {
@@ -49,7 +52,7 @@ pub fn advised(table: &Table, applied: impl Fn(&Runs) -> (String, String)) -> Op
                 .filter(|at| *at != best && is_level(finished.get(*at), runs, &judged, finished.len()))
                 .map(name)
                 .collect();
-            let remark = format!("not shown to differ from it in these: {}", equals.join(", "));
+            let remark = format!("no significant difference from it: {}", equals.join(", "));
             Advised {
                 sentence: format!("Recommended, judged by {by}: {}", runs.arm.name),
                 remarks: if equals.is_empty() { Vec::new() } else { vec![remark] },

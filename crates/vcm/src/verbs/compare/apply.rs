@@ -14,7 +14,7 @@ pub fn applied(runs: &Runs, command: &[OsString]) -> (String, String) {
 fn snippet(runs: &Runs) -> String {
     let environment = runs.arm.environment();
     if environment.is_empty() {
-        return "  nothing to set: it is what the program has by itself\n".to_owned();
+        return "  nothing to set: the program already has it\n".to_owned();
     }
     let mut text = String::from(
         "  systemd, in /etc/systemd/system/UNIT.d/allocator.conf, then 'systemctl daemon-reload':\n",

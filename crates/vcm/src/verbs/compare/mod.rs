@@ -57,9 +57,7 @@ pub fn compare(arguments: Compare) -> Outcome {
     written?;
     let is_whole = table.runs.iter().all(|runs| runs.failed.is_none());
     match (is_stopped, is_whole) {
-        (true, _) => {
-            Err(Failure::new(INTERRUPTED, "stopped by a signal; rounds that had finished are reported"))
-        }
+        (true, _) => Err(Failure::new(INTERRUPTED, "stopped by a signal; finished rounds are reported")),
         (false, true) => Ok(0),
         (false, false) => Ok(FAILURE),
     }
@@ -116,7 +114,7 @@ fn ready_when(text: &str) -> Result<Ready, Failure> {
     let wrong = |error| {
         Failure::new(
             NOT_UNDERSTOOD,
-            format!("--ready '{text}' is no port and no regular expression: {error}"),
+            format!("--ready '{text}' is neither a port nor a regular expression: {error}"),
         )
     };
     Regex::new(text).map(Ready::Says).map_err(wrong)

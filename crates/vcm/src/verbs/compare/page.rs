@@ -26,15 +26,15 @@ pub fn page(table: &Table, job: &Job, is_stopped: bool) -> Page {
         outcome.push(advised.sentence.clone());
         outcome.extend(advised.remarks.iter().cloned());
     } else {
-        outcome.push("There was nothing to compare.".to_owned());
+        outcome.push("Nothing to compare.".to_owned());
     }
     if is_stopped {
-        outcome.push("It was stopped by a signal: this is of the rounds that had finished.".to_owned());
+        outcome.push("Stopped by a signal; these are the finished rounds.".to_owned());
     }
     let mut parts = Vec::new();
     if let Some((snippet, proof)) = advised.and_then(|advised| advised.change) {
         parts.push(Part::Folded {
-            head: "How to apply it, and the proof that it took".to_owned(),
+            head: "How to apply and verify it".to_owned(),
             parts: vec![
                 Part::Code { what: String::new(), text: snippet.trim_end().to_owned() },
                 Part::Code { what: "The proof:".to_owned(), text: proof },
@@ -49,10 +49,11 @@ pub fn page(table: &Table, job: &Job, is_stopped: bool) -> Page {
     let mut names: Vec<&str> = judged.iter().map(|judged| judged.speed.name.as_str()).collect();
     names.extend(OF_MEMORY_AND_TIME.iter().filter(|name| !names.contains(name)).copied().collect::<Vec<_>>());
     parts.extend(compared.differences(&names));
-    parts.push(compared.medians("What was measured", |measure| !DETAILS.contains(&measure.name.as_str())));
+    parts.push(compared.medians("Measurements", |measure| !DETAILS.contains(&measure.name.as_str())));
     parts.push(Part::Note(
-        "Medians. Below each is its difference from the first, round by round, where it lies in 99 of 100 cases, and \
-         the least that would have been seen in 4 of 5 such comparisons. Of a hundred lines about one is shown by chance."
+        "Medians. Below each: its difference from the first allocator, round by round, the 99 % confidence \
+         interval, and the smallest difference found in 4 of 5 such comparisons. About one line in a hundred is \
+         significant by chance."
             .to_owned(),
     ));
     parts.push(Part::Folded {
@@ -68,7 +69,7 @@ pub fn page(table: &Table, job: &Job, is_stopped: bool) -> Page {
     Page {
         title: format!("Which allocator for {}", program.shown().printed()),
         about: format!(
-            "{rounds} rounds; in each every allocator ran once, {} of them.",
+            "{rounds} rounds; each ran every allocator once, {} of them.",
             compared.finished.len()
         ),
         outcome: outcome.join("\n"),
@@ -87,7 +88,7 @@ fn runs(compared: &Compared, job: &Job) -> Vec<Part> {
     };
     let lines: Vec<String> = compared.finished.iter().map(|runs| line(runs.arm.environment())).collect();
     let mut parts = vec![Part::Code {
-        what: "What was started, without settings of allocators of the shell's:".to_owned(),
+        what: "Command, run without the shell's allocator settings:".to_owned(),
         text: lines.join("\n"),
     }];
     if let Some(service) = &job.service {

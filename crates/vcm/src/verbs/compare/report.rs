@@ -22,9 +22,10 @@ pub fn text(table: &Table, command: &[OsString], all: bool) -> String {
             text += &block(first, others, measure);
         }
         text += &notes(&finished);
-        text += "\nBehind a value is its difference from the first, round by round, and where it lies in 99 of 100 cases. \
-                 Shown\nis what that interval and a permutation of the rounds agree on; in brackets the least that would \
-                 have been\nseen in 4 of 5 such comparisons. Of a hundred lines about one is shown by chance.\n";
+        text += "\nEach value has its difference from the first allocator, round by round, and the 99 % \
+         confidence interval.\nA difference is significant if the interval and a permutation test agree. \
+         Brackets: the smallest difference\nfound in 4 of 5 such comparisons. About one line in a hundred is \
+         significant by chance.\n";
     }
     for runs in &table.runs {
         if let Some(reason) = &runs.failed {
@@ -35,7 +36,7 @@ pub fn text(table: &Table, command: &[OsString], all: bool) -> String {
         text += &format!("\n{}\n", advised.sentence);
         text += &advised.remarks.iter().map(|remark| format!("  {remark}\n")).collect::<String>();
         if let Some((snippet, proof)) = &advised.change {
-            text += &format!("{snippet}  the proof that it took:\n    {proof}\n");
+            text += &format!("{snippet}  to verify:\n    {proof}\n");
         }
     }
     text

@@ -49,15 +49,15 @@ pub fn show(id: i32, file: Option<PathBuf>, as_json: bool) -> Outcome {
     }
     answer.warnings.iter().for_each(|warning| say::line(&format!("vcm: warning: {warning}")));
     let library = match answer.library.as_deref() {
-        None if answer.in_effect => {
-            "It runs on vcmalloc in its Rust half alone. In effect there now:".to_string()
+        None if answer.in_effect => "Only its Rust code runs on vcmalloc. In effect there now:".to_string(),
+        None => {
+            "It does not run on vcmalloc. Settings that the library would have had at its start:".to_string()
         }
-        None => "It does not run on vcmalloc; with the library it would have been started with:".to_string(),
-        Some(library) if answer.in_effect => format!("It runs on {library}. In effect now:"),
-        Some(library) => format!("It runs on {library} and was started with:"),
+        Some(library) if answer.in_effect => format!("It runs on {library}. Settings in effect:"),
+        Some(library) => format!("It runs on {library}. Settings at its start:"),
     };
     let head = format!("Process {id}, {} ({})\n{library}\n\n", answer.name, answer.program);
-    let tail = "\nWhat was changed since then ('vcm set', the C API) does not show here.\n";
+    let tail = "\nLater changes ('vcm set', the C API) are not shown.\n";
     let tail = if answer.in_effect { "" } else { tail };
     say::result(&(head + &table(&answer.options) + tail))
 }
@@ -78,12 +78,12 @@ fn answer(process: &Process, file: Option<PathBuf>) -> io::Result<Answer> {
     if in_effect {
         // It does not depend on what can be seen of the start.
     } else if environment.is_empty() {
-        let why = "its environment is empty, in its memory too: it was started without one, or cleared it; what a \
-                   variable may have set is not known";
+        let why = "its environment is empty: it was started without one, or cleared it; values that variables \
+         may have set are unknown";
         warnings.push(why.into());
     } else if is_of_now {
-        let why = "it wrote its title over the environment of its start (as redis and postgres do): the variables are \
-                   those that its memory has now";
+        let why = "it wrote its title over the environment of its start (as redis and postgres do): these are \
+         its present variables";
         warnings.push(why.into());
     }
     let depends = !in_effect && environment.is_empty() && !process.was_privileged();
@@ -94,7 +94,7 @@ fn answer(process: &Process, file: Option<PathBuf>) -> io::Result<Answer> {
         warnings.push(format!("{} has changed since the process was started", effective.file.shown()));
     }
     if library.as_deref().is_some_and(is_replaced) {
-        warnings.push("the library's file was replaced since; a restart takes the new one".into());
+        warnings.push("the library file was replaced; a restart loads the new one".into());
     }
     Ok(Answer {
         pid: process.id,
@@ -135,7 +135,7 @@ fn refused(process: &Process, error: &io::Error) -> Failure {
     let message = match (process.condition().why_not_seen(), error.kind()) {
         (Some(why), _) => format!("{id} {why}"),
         (None, io::ErrorKind::PermissionDenied) => {
-            format!("{id}: it may not be looked into ({})", privileges::how_to_see_more())
+            format!("{id}: no permission to read it ({})", privileges::how_to_see_more())
         }
         _ => format!("{id}: {error}"),
     };

@@ -108,7 +108,7 @@ impl Daemon {
                 _ => say::typed(self.command.iter().map(|word| word.shown().printed())),
             };
             return vec![
-                "# not started by systemd: start it on vcmalloc by hand:".into(),
+                "# not started by systemd; to start it on vcmalloc:".into(),
                 format!("vcm run -- {command}"),
             ];
         };

@@ -52,7 +52,7 @@ pub fn doctor(arguments: &Doctor) -> Outcome {
     let ids = ids_of(&root, &arguments.targets)?;
     let survey = Survey::of(root, &ids);
     if survey.daemons.is_empty() && !arguments.targets.is_empty() {
-        return Err(cannot("the processes have ended meanwhile"));
+        return Err(cannot("the processes have ended"));
     }
     let mut findings = check::run(&checks::ALL, &survey);
     let least = arguments.severity.unwrap_or(Severity::Note);
@@ -118,8 +118,9 @@ fn no_main_process(root: &Root, target: &str) -> String {
         return "systemd does not run here, so systemctl knows no process: write 'ceph', 'gluster' or process ids".into();
     }
     match target {
-        "0" => "0: that is what systemd says of a unit that is not running; 'systemctl status UNIT' says why"
-            .into(),
+        "0" => {
+            "0: systemd reports 0 for a unit that is not running; 'systemctl status UNIT' shows why".into()
+        }
         _ => "the process id is empty: 'systemctl show --property MainPID --value UNIT' has none".into(),
     }
 }

@@ -216,7 +216,7 @@ mod tests {
         assert!(text.starts_with("2 ceph-osd: 1 problem, 1 note\n"), "a heading counts as one: {text}");
         assert!(text.contains("\n\nosd.3 (pid 103), osd.4 (pid 105): the same\n"), "{text}");
         assert!(text.contains("osd.3, osd.4: osd_enable_op_tracker is on (default)"), "{text}");
-        assert_eq!(text.matches("The op tracker notes").count(), 1);
+        assert_eq!(text.matches("The op tracker records").count(), 1);
         assert_eq!(text.matches("\nPROBLEM ").count(), 1, "{text}");
     }
 
@@ -290,7 +290,7 @@ mod tests {
         let survey = fake.survey();
         let text = text(&survey, &check::run(&checks::ALL, &survey), Page::of_width(100));
         for words in [
-            "settings   retain = 1M (config file, /etc/vcmalloc.conf, unless a variable says otherwise)\n",
+            "settings   retain = 1M (config file, /etc/vcmalloc.conf, unless a variable overrides it)\n",
             "not known, because its environment cannot be read: cache_limit, front,",
             "not seen   its environment: it is empty, in its memory too",
         ] {

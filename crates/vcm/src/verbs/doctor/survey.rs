@@ -104,7 +104,7 @@ impl Daemon {
         let mut daemon = Daemon {
             settings_files: assignments.into_iter().map(|set| (set.name, set.file)).collect(),
             label: daemon::label(role, &command).printed(),
-            allocator: Answer::unknown("not looked at yet"),
+            allocator: Answer::unknown("not inspected yet"),
             refused_preloads: Vec::new(),
             settings: Vec::new(),
             setting_warnings: Vec::new(),

@@ -51,7 +51,7 @@ impl<'a> Service<'a> {
 /// The lines that make it take effect.
 pub fn applying(root: &Root, service: &Service) -> Vec<String> {
     if !root.is_real() {
-        return vec!["It takes effect when the machine whose files these are is started.".into()];
+        return vec!["It takes effect when that machine starts.".into()];
     }
     if systemd::is_running(root) { by_systemd(service) } else { without_systemd(service) }
 }
@@ -59,8 +59,8 @@ pub fn applying(root: &Root, service: &Service) -> Vec<String> {
 /// A container or a chroot: the files are read where systemd runs, if at all.
 fn without_systemd(service: &Service) -> Vec<String> {
     let mut lines = vec![
-        "systemd does not run here (there is no /run/systemd/system), so nothing reads these files now, and \
-         'systemctl' would refuse. They take effect where systemd starts this system."
+        "systemd does not run here (no /run/systemd/system). The files take effect when systemd starts this \
+         system."
             .to_string(),
     ];
     if !service.command.is_empty() {
@@ -78,7 +78,7 @@ fn by_systemd(service: &Service) -> Vec<String> {
         return lines;
     }
     // One at a time keeps the data available.
-    lines.push("    # then one after the other, here the first:".into());
+    lines.push("    # then one after the other, for example:".into());
     lines.extend(indented(restart::lines(service.role, "0", &format!("{}0", service.name))));
     lines.extend(indented(before_the_next(service.role)));
     lines
@@ -94,7 +94,7 @@ fn before_the_next(role: Role) -> Vec<String> {
 
 /// The lines that show it.
 pub fn proving(service: &Service, is_stand_in: bool) -> Vec<String> {
-    let mut lines = vec!["To prove it:".to_string()];
+    let mut lines = vec!["To verify it:".to_string()];
     let all = service.is_template();
     lines.push(if all {
         "    sudo vcm doctor".into()

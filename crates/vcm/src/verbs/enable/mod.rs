@@ -73,7 +73,7 @@ pub fn disable(arguments: &Disable) -> Outcome {
 fn root_of(folder: Option<&Path>) -> Result<Root, Failure> {
     let Some(folder) = folder else { return Ok(Root::real()) };
     if !folder.is_dir() {
-        let message = format!("--root {}: there is no such folder", folder.display());
+        let message = format!("--root {}: no such folder", folder.display());
         return Err(Failure::new(NOT_UNDERSTOOD, message));
     }
     Ok(Root::at(std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf())))

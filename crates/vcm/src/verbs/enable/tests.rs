@@ -167,7 +167,7 @@ fn a_template_is_enabled_for_all_its_instances() {
 fn a_program_linked_with_tcmalloc_gets_the_stand_in_or_nothing() {
     let machine = Machine::new(true);
     let refusal = message(machine.enable("ceph-osd@3", &[]));
-    assert!(refusal.contains("does not stand in for it"), "{refusal}");
+    assert!(refusal.contains("does not replace it"), "{refusal}");
     assert!(!machine.root.path(DROP_IN).exists(), "nothing is written");
     let stand_in = "/usr/local/lib/vcmalloc/libtcmalloc.so.4";
     machine.enable_with("ceph-osd@3", &[], stand_in).unwrap();
@@ -220,7 +220,7 @@ fn files_of_others_and_edited_ones_are_left_alone() {
     let edited = machine.read(DROP_IN) + "Nice=1\n";
     machine.write(DROP_IN, &edited);
     for result in [machine.enable("ceph-osd@3", &[]), machine.disable("ceph-osd@3")] {
-        assert!(message(result).contains("was edited since"));
+        assert!(message(result).contains("was edited after"));
     }
     assert_eq!(machine.read(DROP_IN), edited);
 }
@@ -298,9 +298,9 @@ fn a_unit_whose_sandbox_leaves_the_preload_without_effect_is_refused_and_nothing
         ("TemporaryFileSystem=/usr/local/lib:ro", "hidden from some.service by its TemporaryFileSystem="),
         ("RootDirectory=/srv/other", "another root (RootDirectory=/srv/other)"),
         ("RootImage=/srv/other.raw", "another root (RootImage=/srv/other.raw)"),
-        ("UnsetEnvironment=HOME LD_PRELOAD", "takes LD_PRELOAD away"),
-        ("SystemCallFilter=@basic-io @file-system @signal", "ends it for madvise mremap prctl sysinfo"),
-        ("SystemCallFilter=~madvise\nSystemCallErrorNumber=EPERM", "may not ask for madvise"),
+        ("UnsetEnvironment=HOME LD_PRELOAD", "removes LD_PRELOAD from the environment"),
+        ("SystemCallFilter=@basic-io @file-system @signal", "kills it for madvise mremap prctl sysinfo"),
+        ("SystemCallFilter=~madvise\nSystemCallErrorNumber=EPERM", "may not call madvise"),
     ] {
         let (_machine, result) = with_lines(lines);
         let message = result.unwrap_err();
@@ -348,7 +348,7 @@ fn programs_that_a_preload_does_not_serve_are_refused() {
         refusal("postgresql@15-main", "/usr/bin/pg_ctlcluster 15-main start")
             .contains("/etc/postgresql/VERSION/CLUSTER/environment")
     );
-    assert!(refusal("postgresql", "/bin/true").contains("starts /bin/true and so no daemon"));
+    assert!(refusal("postgresql", "/bin/true").contains("starts /bin/true, which is not a daemon"));
     let go = format!("{PROGRAM} const char go[] __attribute__((section(\".go.buildinfo\"))) = \"go\";");
     machine.compile("/usr/bin/prometheus", &go, "prometheus", "");
     assert!(refusal("prometheus", "/usr/bin/prometheus").contains("is made by Go"));
@@ -362,7 +362,7 @@ fn a_profile_of_apparmor_lets_libraries_be_mapped_from_below_usr_lib_alone() {
     let refusal = message(machine.enable("some", &[]));
     assert!(
         refusal.contains(
-            "the line '/usr/local/lib/libvcmalloc.so mr,' into /etc/apparmor.d/local/usr.bin.ceph-osd"
+            "the line '/usr/local/lib/libvcmalloc.so mr,' to /etc/apparmor.d/local/usr.bin.ceph-osd"
         ),
         "{refusal}"
     );

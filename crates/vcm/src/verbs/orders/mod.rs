@@ -51,7 +51,7 @@ pub fn release(arguments: &Release) -> Outcome {
     {
         Answer::Done(bytes) => {
             let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-            let mut line = format!("{id} {}: {:.1} MiB given back", seen.name, mib(bytes));
+            let mut line = format!("{id} {}: {:.1} MiB released", seen.name, mib(bytes));
             if let Some((before, after)) = before.zip(seen.process.status_bytes("VmRSS")) {
                 line += &format!("; RSS {:.1} MiB, was {:.1}", mib(after), mib(before));
             }
@@ -70,7 +70,7 @@ fn seen(target: &str, verb: &str) -> Result<Seen, Failure> {
 }
 
 fn earlier(why: Why) -> String {
-    format!("an earlier order still lies there: {}", why.line())
+    format!("an earlier order is still pending: {}", why.line())
 }
 
 fn failure(id: i32, why: &str) -> Failure {

@@ -31,7 +31,7 @@ pub fn profile(arguments: &Arguments) -> Outcome {
     let is_command = !arguments.command.is_empty();
     let [output, flamegraph] = files;
     if output.is_some() && output == flamegraph {
-        return Err(Failure::new(NOT_UNDERSTOOD, "-o and --flamegraph name one file: each needs its own"));
+        return Err(Failure::new(NOT_UNDERSTOOD, "-o and --flamegraph give the same file"));
     }
     let told = |failure| if is_command { of_command(failure) } else { failure };
     for path in files.into_iter().flatten().filter(|path| path.as_os_str() != "-") {
@@ -111,23 +111,26 @@ fn about(profile: &Profile) -> String {
     }
     let seconds = profile.duration.as_secs_f64();
     let time = if seconds < 1.0 { format!("{:.0} ms", seconds * 1000.0) } else { format!("{seconds:.1} s") };
-    format!("of what was allocated within {time}, {mean}")
+    format!("of memory allocated within {time}, {mean}")
 }
 
 /// The facts that a reader of the figures should know.
 fn notes(profile: &Profile, chains: &[Chain]) -> Vec<String> {
     let mut notes = Vec::new();
     if chains.is_empty() {
-        notes
-            .push("no samples: too little was allocated; look longer, or oftener with --interval 16K".into());
+        notes.push(
+            "no samples: too little was allocated; profile longer (--for), or with more samples \
+             (--interval 16K)"
+                .into(),
+        );
     }
     if chains.first().is_some_and(|chain| chain.calls.is_empty()) {
         notes.push(
-            "it tells no stacks; a static program has them if it was linked with -Wl,--eh-frame-hdr".into(),
+            "no stacks are recorded; link a static program with -Wl,--eh-frame-hdr to have them".into(),
         );
     }
     if let Some(what) = &profile.torn {
-        notes.push(format!("it changed while it was read, figures are off by so much: {what}"));
+        notes.push(format!("it changed during the reading; figures are off by: {what}"));
     }
     notes.extend(profile.about_room());
     notes

@@ -28,11 +28,9 @@ pub fn take(arguments: &Arguments, target: &str) -> Result<Profile, Failure> {
     let failure = |why: String| Failure::new(FAILURE, format!("{id} {}", say::for_verb(&why, "profile")));
     let seen = Seen::open(process).map_err(failure)?;
     if arguments.measure() == Measure::Peak && !seen.samples().map_err(failure)?.keeps_peak {
-        return Err(failure(
-            "runs a build of vcmalloc that does not keep what was in use at the peak".into(),
-        ));
+        return Err(failure("runs a build of vcmalloc that does not record live memory at the peak".into()));
     }
-    let held = Held::hold(&[]).map_err(|error| failure(format!("is not looked at: {error}")))?;
+    let held = Held::hold(&[]).map_err(|error| failure(format!("is not read: {error}")))?;
     let switched = Switched::on(&seen, arguments.interval).map_err(failure)?;
     let mut profile = watch(arguments, &seen, switched, &held).map_err(|why| match why {
         Stopped::Line(line) => failure(line),
@@ -75,9 +73,9 @@ fn watch(arguments: &Arguments, seen: &Seen, switched: Switched, held: &Held) ->
     }
     if is_on != Some(true) {
         let line = if was_on {
-            "does not take a profile any more: somebody switched it off meanwhile"
+            "no longer takes a profile: it was switched off"
         } else {
-            "has not begun to take a profile: it is idle, or somebody switched it off meanwhile"
+            "has not started a profile: it is idle, or the profile was switched off"
         };
         return Err(Stopped::Line(line.into()));
     }
@@ -97,7 +95,9 @@ fn say_begin(seen: &Seen, length: Duration) {
     if length >= Duration::from_secs(1) {
         let (id, name) = (seen.process.id, say::typed([seen.name.printed()]));
         let time = humantime::format_duration(length);
-        say::line(&format!("vcm: {id} {name} is looked at for {time}; Ctrl-C shows what there is by then"));
+        say::line(&format!(
+            "vcm: profiling {id} {name} for {time}; Ctrl-C ends it early and shows the result"
+        ));
     }
 }
 

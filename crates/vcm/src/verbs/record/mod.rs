@@ -194,8 +194,8 @@ fn close(session: Session, output: Output) -> bool {
     let kept = if found { output.keep() } else { Ok(()) };
     if let Some(error) = &ended.failure {
         line(&format!(
-            "vcm: {shown}: {error}; recording has stopped, and the file holds what was written before \
-             ('vcm trace info' shows it)"
+            "vcm: {shown}: {error}; recording has stopped; the file has the events before that ('vcm trace info' \
+             shows it)"
         ));
         ended.report(&shown);
         return false;
@@ -233,6 +233,7 @@ fn report(path: &Path, trace: &Path) -> bool {
     written().map_err(|failure| line(&format!("vcm: {}", failure.message))).is_ok()
 }
 
-const NOT_LOADED: &str = "the interposer was not loaded by the process. A wrapper may clear the environment, or start the \
-    program as another process ('--program NAME' records the first of that name), or the process may not read /proc of this one";
-const QUIET: &str = "the process asked for no memory while it was recorded, or its malloc is built into it";
+const NOT_LOADED: &str = "the interposer was not loaded by the process. A wrapper may clear the environment, or \
+ start the program as another process ('--program NAME' records the first of that name), or the process may not \
+ read vcm's /proc files";
+const QUIET: &str = "the process allocated nothing during the recording, or its malloc is built in";

@@ -31,9 +31,7 @@ fn tell_of_others(folder: &Path, begin: &OsStr) {
         let left = folder.join(&name);
         if file::open(&left).is_ok_and(|file| is_locked(&file)) {
             let shown = left.strip_prefix(".").unwrap_or(&left).shown();
-            line(&format!(
-                "vcm: {shown} is what a recording that was killed has left; 'vcm trace info' reads it"
-            ));
+            line(&format!("vcm: {shown} is from a killed recording; 'vcm trace info' reads it"));
         }
     }
 }

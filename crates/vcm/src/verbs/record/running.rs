@@ -89,7 +89,7 @@ pub fn record(
     begin.number = match begun {
         Begun::Yes(number) => number,
         Begun::Waits(why, number) => {
-            line(&format!("vcm: {id}: {}; it is recorded from then on", why.line()));
+            line(&format!("vcm: {id}: {}; the recording starts then", why.line()));
             begin.wait(number, &held).map_err(|number| {
                 number.map_or_else(
                     || failure("has ended, or became another program, before it was recorded".into()),
@@ -115,12 +115,10 @@ pub fn record(
 fn told(id: i32, end: &End) -> u8 {
     match end {
         End::Gone => line(&format!(
-            "vcm: {id} has ended, or became another program; what it did in its last {} ms or so is not in the trace",
+            "vcm: {id} has ended, or became another program; the trace lacks about its last {} ms",
             BETWEEN_ROUNDS.as_millis()
         )),
-        End::Over => {
-            line(&format!("vcm: {id} has ended the recording: nobody was heard of for five seconds"))
-        }
+        End::Over => line(&format!("vcm: {id} has ended the recording: no reader for five seconds")),
         End::Time | End::Failed | End::Signal(libc::SIGINT) => {}
         End::Signal(number) => return 128 + *number as u8,
     }
@@ -134,7 +132,7 @@ fn say_begin(seen: &Seen, length: Option<Duration>) {
     );
     let name = say::typed([seen.name.printed()]);
     line(&format!(
-        "vcm: {} {name} is recorded {time}; Ctrl-C ends that and keeps what there is",
+        "vcm: {} {name} is recorded {time}; Ctrl-C ends the recording early and keeps it",
         seen.process.id
     ));
 }

@@ -258,25 +258,25 @@ impl Ended {
         }
         if seen.unseen_ends > 0 {
             line(&format!(
-                "vcm: {} blocks were freed in a way that is not seen (an allocator's own functions, or lost events)",
+                "vcm: {} blocks were freed unseen (by an allocator's own functions, or in lost events)",
                 seen.unseen_ends
             ));
         }
         if self.left {
             line(
-                "vcm: the process went on as a program that the interposer is not in: LD_PRELOAD was dropped, or the program \
-                 gains privileges or is static. Nothing of that program is in the trace",
+                "vcm: the process became a program without the interposer: LD_PRELOAD was cleared, or the \
+                 program gains privileges or is static. The trace has nothing of that program",
             );
         }
         if seen.unknown > 0 {
             line(&format!(
-                "vcm: {} frees and reallocs were of blocks from before the recording, or that it missed",
+                "vcm: {} frees and reallocs were of unknown blocks, from before the recording or missed by it",
                 seen.unknown
             ));
         }
         if self.waits.0 > 0 {
             line(&format!(
-                "vcm: threads waited {} times, {:.1} s together, for events to be read",
+                "vcm: threads waited {} times, {:.1} s in total, for events to be read",
                 self.waits.0,
                 self.waits.1 as f64 / 1e9
             ));

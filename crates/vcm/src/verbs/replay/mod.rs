@@ -82,13 +82,11 @@ fn told(arguments: &Replay, table: &Table, rounds: &Rounds<'_>) -> Outcome {
     })?;
     written?;
     if let Some(why) = &rounds.survey.cut_off {
-        line(&format!("vcm: {}: {why}; what is there was replayed", arguments.file.shown()));
+        line(&format!("vcm: {}: {why}; the readable part was replayed", arguments.file.shown()));
     }
     let is_whole = table.runs.iter().all(|runs| runs.failed.is_none()) && rounds.survey.cut_off.is_none();
     match (is_stopped, is_whole) {
-        (true, _) => {
-            Err(Failure::new(INTERRUPTED, "stopped by a signal; rounds that had finished are reported"))
-        }
+        (true, _) => Err(Failure::new(INTERRUPTED, "stopped by a signal; finished rounds are reported")),
         (false, true) => Ok(0),
         (false, false) => Ok(FAILURE),
     }
@@ -112,13 +110,16 @@ fn can_be_replayed(arguments: &Replay, survey: &Survey) -> Result<(), Failure> {
     let refused = |what: String| Err(Failure::new(FAILURE, format!("{}: {what}", arguments.file.shown())));
     if survey.allocations == 0 {
         let why = survey.cut_off.clone().unwrap_or_default();
-        return refused(format!("it has no allocations to replay; {why}").trim_end_matches("; ").to_owned());
+        return refused(
+            format!("the trace has no allocations to replay; {why}").trim_end_matches("; ").to_owned(),
+        );
     }
     let available = machine::available(&Root::real()).unwrap_or(u64::MAX);
     if survey.live_bytes > available {
         let (needs, has) = (survey.live_bytes >> 20, available >> 20);
         return refused(format!(
-            "{needs} MiB live at once, and this machine has {has} MiB to spare; 'vcm trace cut' makes a shorter one"
+            "the trace needs {needs} MiB of live blocks and this machine has {has} MiB free; 'vcm trace cut' \
+             makes a shorter one"
         ));
     }
     Ok(())

@@ -25,9 +25,9 @@ pub fn page(table: &Table, rounds: &Rounds<'_>, summary: Option<&Summary>, is_st
         outcome = vec!["No allocator finished a round.".to_owned()];
     }
     if is_stopped {
-        outcome.push("It was stopped by a signal: this is of the rounds that had finished.".to_owned());
+        outcome.push("Stopped by a signal; these are the finished rounds.".to_owned());
     }
-    outcome.extend(rounds.survey.cut_off.iter().map(|why| format!("{why}; what is there was replayed.")));
+    outcome.extend(rounds.survey.cut_off.iter().map(|why| format!("{why}; the readable part was replayed.")));
     let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
     let mut parts = vec![Part::List(lines(&report::remarks(rounds)))];
     // The line of those that no other beats is a ranking.
@@ -41,14 +41,15 @@ pub fn page(table: &Table, rounds: &Rounds<'_>, summary: Option<&Summary>, is_st
     }
     parts.extend(over_time(table, rounds));
     parts.extend(compared.differences(&DIFFERENCES));
-    parts.push(compared.medians("What was measured", |_| true));
+    parts.push(compared.medians("Measurements", |_| true));
     parts.push(Part::Note(
-        "Medians, in the order of the outcome; not all that stand apart there need differ. Below each is its difference from \
-         the first, round by round, where it lies in 99 of 100 cases, and the least that would have been seen."
+        "Medians, ordered by result; neighbours may not differ significantly. Below each: its difference from \
+         the first allocator, round by round, the 99 % confidence interval, and the smallest difference that \
+         would have been found."
             .to_owned(),
     ));
     if let Some(summary) = summary {
-        parts.push(Part::Heading("What was replayed".to_owned()));
+        parts.push(Part::Heading("Replayed trace".to_owned()));
         parts.extend(traced::blocks(summary));
     }
     parts.push(compared.every_round());
@@ -78,8 +79,9 @@ fn over_time(table: &Table, rounds: &Rounds<'_>) -> Option<Part> {
     }
     Some(Part::Chart(Chart {
         title: "Memory over the time of the trace, in the first round".to_owned(),
-        note: "What each allocator held, above the live bytes that any must hold. What replaying itself takes is taken off."
-            .to_owned(),
+        note:
+            "Memory of each allocator beyond the live bytes. The memory of the replay program is subtracted."
+                .to_owned(),
         form: Form::Lines {
             series,
             across: Axis::new("since the trace began", "s", Better::Neither),

@@ -63,10 +63,8 @@ fn seconds(rounds: &Rounds<'_>) -> f64 {
 
 fn mode(rounds: &Rounds<'_>) -> String {
     match rounds.how.speed {
-        None if rounds.how.rest.is_zero() => {
-            "as fast as possible (says nothing of what comes back while idle)".to_owned()
-        }
-        None => format!("as fast as possible, then {:?} at rest", rounds.how.rest),
+        None if rounds.how.rest.is_zero() => "at full speed (shows no memory released while idle)".to_owned(),
+        None => format!("at full speed, then {:?} at rest", rounds.how.rest),
         Some(speed) if rounds.how.rest.is_zero() => format!("paced, {speed} times as fast as recorded"),
         Some(speed) => {
             format!("paced, {speed} times as fast as recorded, then {:?} at rest", rounds.how.rest)
@@ -88,7 +86,7 @@ pub fn remarks(rounds: &Rounds<'_>) -> String {
         let rate = rate / 1e6;
         _ = writeln!(
             text,
-            "replaying alone takes {each:.1} ns an event, which is taken off ({rate:.1} million events a second)"
+            "replaying costs {each:.1} ns per event, which is subtracted ({rate:.1} million events per second)"
         );
     }
     _ = match &rounds.fidelity {
@@ -102,10 +100,10 @@ pub fn remarks(rounds: &Rounds<'_>) -> String {
         Err(why) => writeln!(text, "fidelity is unknown: {why}; every page of a block is touched"),
     };
     for (count, what) in [
-        (survey.unknown, "frees of blocks that the trace does not know are left out"),
-        (survey.lost, "events were lost when it was recorded"),
-        (rounds.given_up, "frees were given up: the trace contradicts itself"),
-        (rounds.late_nanoseconds / 1_000_000, "ms is how late a thread was at most"),
+        (survey.unknown, "frees of unknown blocks are left out"),
+        (survey.lost, "events were lost in the recording"),
+        (rounds.given_up, "frees were skipped: the trace is inconsistent"),
+        (rounds.late_nanoseconds / 1_000_000, "ms: the longest delay of a thread"),
     ] {
         if count > 0 {
             _ = writeln!(text, "{count} {what}");
@@ -118,7 +116,7 @@ fn ranking(finished: &[&Runs], table: &Table, rounds: &Rounds<'_>) -> String {
     let Some(ranked) = ranked(finished, table, rounds) else {
         return format!("\n{NO_RANKING}\n");
     };
-    let mut text = String::from("\nIn order of the medians, not all of which need differ:\n");
+    let mut text = String::from("\nIn order of the medians, which may not differ significantly:\n");
     for line in ranked {
         _ = writeln!(text, "  {line}");
     }
@@ -141,7 +139,7 @@ pub fn ranked(finished: &[&Runs], table: &Table, rounds: &Rounds<'_>) -> Option<
             finished.iter().filter_map(|runs| Some((runs.arm.name.as_str(), value(runs)?))).collect();
         order.sort_by(|(_, one), (_, other)| one.total_cmp(other));
         if !finished.first().is_some_and(|first| differs(first, finished, &measure)) {
-            return Some(format!("{name}: no difference is shown"));
+            return Some(format!("{name}: no significant difference"));
         }
         let names: Vec<&str> = order.iter().map(|(name, _)| *name).collect();
         Some(format!("{name}: {}", names.join(", ")))

@@ -112,13 +112,12 @@ impl Rounds<'_> {
             return Err("the trace has no samples of memory".to_owned());
         }
         if self.survey.header.sampled_one_in.is_some_and(|one_in| one_in > 1) {
-            return Err("the trace is a sample of the blocks, its memory is that of all".to_owned());
+            return Err("the trace samples the blocks, but its memory is that of all blocks".to_owned());
         }
-        let name =
-            self.survey.header.allocator.clone().ok_or("the trace does not say what it was recorded on")?;
+        let name = self.survey.header.allocator.clone().ok_or("the trace does not name its allocator")?;
         let arm = recorded_on(&name, self.library)
-            .ok_or(format!("{name}, on which it was recorded, is not here"))?;
-        self.progress.step("fitting what is touched to what was recorded");
+            .ok_or(format!("{name}, on which it was recorded, was not found"))?;
+        self.progress.step("fitting touched pages to the recording");
         let said = |failed| match failed {
             Failed::Stopped => "it was stopped".to_owned(),
             Failed::Because(reason) | Failed::Unseen(reason) => reason,

@@ -83,7 +83,7 @@ fn survive_filter(command: &mut Command) {
     }
     if let Some(call) = filter::deadly_call() {
         say::line(&format!(
-            "vcm: note: a filter of system calls ends who asks for {call}: started with {FRONT}=locked; let {call} pass \
+            "vcm: note: a system call filter kills callers of {call}: started with {FRONT}=locked; allow {call} \
              for the faster caches"
         ));
         command.env(variable, "locked");
@@ -166,7 +166,7 @@ fn missing(name: &OsStr, why: &Missing) -> Failure {
         Missing::NotFound if name.starts_with('-') => {
             let flags = cli::run_flags();
             let question = nearest::question(&name, flags.iter().map(String::as_str));
-            Failure::new(OWN_FAILURE, format!("{name}: there is no such flag{question} See 'vcm run --help'"))
+            Failure::new(OWN_FAILURE, format!("{name}: no such flag{question} See 'vcm run --help'"))
         }
         Missing::NotFound => Failure::new(NOT_FOUND, format!("{name}: no such command")),
         Missing::NotExecutable(error) => {
@@ -179,10 +179,9 @@ fn not_started(path: &Path, error: &io::Error) -> Failure {
     let shown = path.shown();
     match error.kind() {
         // The file is there, so what is missing is its interpreter or loader.
-        io::ErrorKind::NotFound => Failure::new(
-            NOT_FOUND,
-            format!("{shown}: the interpreter that its first line or header names is missing"),
-        ),
+        io::ErrorKind::NotFound => {
+            Failure::new(NOT_FOUND, format!("{shown}: its interpreter (first line or ELF header) is missing"))
+        }
         _ => Failure::new(NOT_EXECUTABLE, format!("{shown}: cannot be executed: {error}")),
     }
 }

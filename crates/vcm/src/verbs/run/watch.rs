@@ -152,7 +152,7 @@ impl<'a> Watch<'a> {
     }
 
     fn warn_of_malloc(&self, line: &Line) {
-        let seen = format!("its malloc comes from {}, which is found before the preload.", line.malloc);
+        let seen = format!("its malloc comes from {}, which precedes the preload.", line.malloc);
         self.warn(&self.prevented().map_or(seen, Finding::text));
     }
 
@@ -175,8 +175,8 @@ impl<'a> Watch<'a> {
         let program = self.process.program().unwrap_or_default();
         let because = self.prevented().map_or(
             format!(
-                "it started on it, then became {} without the preload. A program in between cleared \
-                 LD_PRELOAD, or this one cannot be preloaded; 'vcm run' on it directly tells which.",
+                "it started on it, then became {} without the preload. A program in between cleared LD_PRELOAD, \
+                 or this one cannot be preloaded; start it directly with 'vcm run' to find out.",
                 program.shown()
             ),
             Finding::text,
@@ -190,10 +190,10 @@ impl<'a> Watch<'a> {
         }
         let mapped = self.process.mapped_files().is_ok_and(|files| self.is_served_by(&files));
         self.warn(if mapped {
-            "the library is loaded but gave no proof of it. It may be older than this vcm; use the one that \
-             was built with it."
+            "the library is loaded but did not report. It may be older than this vcm; use the library of the \
+             same build."
         } else {
-            "the library did not report, and the file does not show why. Does a wrapper clear the \
+            "the library did not report, for an unknown reason. Does a wrapper clear the \
              environment (env -i), did the loader refuse (its message is above), or does a security policy \
              forbid preloads?"
         });

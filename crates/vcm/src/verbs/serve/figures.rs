@@ -45,13 +45,13 @@ const SECONDS: Option<Unit> = Some(Unit::Seconds);
 
 /// Those of every process.
 pub const FIGURES: &[Figure] = &[
-    gauge("vcmalloc_process_start_time", SECONDS, "When the process started, since 1970.", |look, give| {
+    gauge("vcmalloc_process_start_time", SECONDS, "Start time of the process, since 1970.", |look, give| {
         one(give, look.identity.started);
     }),
-    gauge("vcmalloc_live", BYTES, "Blocks in use, with what rounding up costs.", |look, give| {
+    gauge("vcmalloc_live", BYTES, "Blocks in use, including the bytes lost to rounding up.", |look, give| {
         one(give, look.stats.live);
     }),
-    gauge("vcmalloc_requested", BYTES, "Asked for by blocks in use.", |look, give| {
+    gauge("vcmalloc_requested", BYTES, "Requested bytes of the blocks in use.", |look, give| {
         one(give, look.stats.live_requested);
     }),
     gauge("vcmalloc_cached", BYTES, "Free blocks in vCPU caches and transfer arrays.", |look, give| {
@@ -66,7 +66,7 @@ pub const FIGURES: &[Figure] = &[
     gauge(
         "vcmalloc_not_in_memory",
         BYTES,
-        "The part of spans that is untouched, given back or swapped out.",
+        "Untouched, released and swapped bytes of spans.",
         |look, give| {
             one(give, look.stats.not_in_memory);
         },
@@ -74,59 +74,54 @@ pub const FIGURES: &[Figure] = &[
     gauge(
         "vcmalloc_resident",
         BYTES,
-        "The heap in memory. As old as vcmalloc_pages_age_seconds.",
+        "Resident memory of the heap. Its age is vcmalloc_pages_age_seconds.",
         |look, give| {
             one(give, look.stats.resident);
         },
     ),
-    gauge("vcmalloc_swapped", BYTES, "Of the heap, swapped out.", |look, give| one(give, look.swapped)),
+    gauge("vcmalloc_swapped", BYTES, "Swapped bytes of the heap.", |look, give| one(give, look.swapped)),
     gauge(
         "vcmalloc_mapped",
         BYTES,
-        "Addresses that the heap has for blocks, in memory or not.",
+        "Address space of the heap for blocks, resident or not.",
         |look, give| {
             one(give, look.stats.mapped);
         },
     ),
-    gauge(
-        "vcmalloc_large",
-        BYTES,
-        "Of the blocks in use, those above the largest size class.",
-        |look, give| {
-            one(give, look.stats.large);
-        },
-    ),
-    gauge("vcmalloc_huge", BYTES, "Blocks that were put onto huge pages.", |look, give| {
+    gauge("vcmalloc_large", BYTES, "Blocks in use above the largest size class.", |look, give| {
+        one(give, look.stats.large);
+    }),
+    gauge("vcmalloc_huge", BYTES, "2 MiB blocks put onto huge pages.", |look, give| {
         one(give, look.stats.huge);
     }),
-    gauge("vcmalloc_released", BYTES, "Idle pages inside spans that are given back now.", |look, give| {
+    gauge("vcmalloc_released", BYTES, "Idle pages inside spans that are now released.", |look, give| {
         one(give, look.stats.released);
     }),
-    gauge("vcmalloc_process_resident", BYTES, "The whole process in memory (RSS).", |look, give| {
+    gauge("vcmalloc_process_resident", BYTES, "Resident memory of the process (RSS).", |look, give| {
         look.whole.iter().for_each(|whole| one(give, whole.rss));
     }),
     gauge(
         "vcmalloc_process_anonymous",
         BYTES,
-        "Of the whole process in memory, what is no file.",
+        "Resident memory of the process not backed by files.",
         |look, give| look.whole.iter().for_each(|whole| one(give, whole.anonymous)),
     ),
     gauge(
         "vcmalloc_limit",
         BYTES,
-        "Limits in effect, where there are any; memory_limit is soft, cache_limit bounds cached bytes.",
+        "Limits in effect; memory_limit is soft, cache_limit bounds cached bytes.",
         limits,
     ),
-    gauge("vcmalloc_cache_room", BYTES, "Of cache_limit, what caches may hold now.", |look, give| {
+    gauge("vcmalloc_cache_room", BYTES, "Part of cache_limit that caches may use now.", |look, give| {
         one(give, look.stats.cache_room);
     }),
-    gauge("vcmalloc_cgroup_used", BYTES, "What the process's control group uses.", |look, give| {
+    gauge("vcmalloc_cgroup_used", BYTES, "Memory used by the control group of the process.", |look, give| {
         look.pressure.used.iter().for_each(|used| one(give, *used));
     }),
     gauge(
         "vcmalloc_memory_stalled_ratio",
         None,
-        "Part of the last 10 or 60 seconds in which somebody of the control group waited for memory.",
+        "Share of the last 10 or 60 seconds in which a task of the control group waited for memory.",
         |look, give| {
             let Some((short, long)) = look.pressure.stalled else { return };
             for (word, value) in [("10s", short), ("60s", long)] {
@@ -137,29 +132,29 @@ pub const FIGURES: &[Figure] = &[
     counter(
         "vcmalloc_given_back",
         BYTES,
-        "Given back to the system by the janitor and in need.",
+        "Bytes released to the system by the janitor and under memory pressure.",
         |look, give| {
             one(give, look.counts.given_back);
         },
     ),
-    counter("vcmalloc_cache_misses", None, "Calls that found their cache empty or full.", |look, give| {
+    counter("vcmalloc_cache_misses", None, "Calls with an empty or full cache.", |look, give| {
         several(give, "call", [("malloc", look.counts.underflows), ("free", look.counts.overflows)]);
     }),
     counter("vcmalloc_janitor_ticks", None, "Ticks of the janitor.", |look, give| {
         one(give, look.counts.ticks)
     }),
-    counter("vcmalloc_huge_page_stall", SECONDS, "Time spent making huge pages.", |look, give| {
+    counter("vcmalloc_huge_page_stall", SECONDS, "Time spent creating huge pages.", |look, give| {
         give(None, Value::Real(look.counts.huge_stall as f64 / 1e9));
     }),
     counter(
         "vcmalloc_fences_refused",
         None,
-        "Times that the kernel refused to empty caches.",
+        "Number of times that the kernel refused to empty caches.",
         |look, give| {
             one(give, look.counts.fences_refused);
         },
     ),
-    counter("vcmalloc_guarded_samples", None, "Blocks that were put between guard pages.", |look, give| {
+    counter("vcmalloc_guarded_samples", None, "Blocks allocated between guard pages.", |look, give| {
         one(give, look.counts.guarded_samples);
     }),
     counter(
@@ -170,19 +165,19 @@ pub const FIGURES: &[Figure] = &[
             one(give, look.counts.kills);
         },
     ),
-    counter("vcmalloc_torn_looks", None, "Looks that were not of one moment.", |look, give| {
+    counter("vcmalloc_torn_looks", None, "Readings that mixed two moments.", |look, give| {
         one(give, look.counts.torn_looks);
     }),
-    gauge("vcmalloc_look_is_torn", None, "1 where these figures are not of one moment.", |look, give| {
+    gauge("vcmalloc_look_is_torn", None, "1 if these figures mix two moments.", |look, give| {
         one(give, u64::from(look.is_torn));
     }),
     gauge(
         "vcmalloc_pages_are_apart",
         None,
-        "1 where resident bytes are of another moment than the others, by more than 2 %.",
+        "1 if resident bytes are from another moment and off by more than 2 %.",
         |look, give| one(give, u64::from(look.pages_apart)),
     ),
-    gauge("vcmalloc_pages_age", SECONDS, "How long ago the pages in memory were counted.", |look, give| {
+    gauge("vcmalloc_pages_age", SECONDS, "Age of the count of resident pages.", |look, give| {
         give(None, Value::Real(look.pages_age));
     }),
 ];

@@ -114,7 +114,7 @@ impl Host {
             let process = Process::new(id);
             let Some(start) = process.start_ticks() else { continue };
             if self.board.is_feared(id, start) {
-                let line = format!("{id} is left alone: a look at it has ended this agent");
+                let line = format!("{id} is skipped: reading it has ended this agent");
                 round.unread(Reason::LeftAlone, line);
                 continue;
             }
@@ -195,7 +195,7 @@ impl Host {
         };
         let id = process.id;
         if !round.has_time() {
-            round.unread(Reason::Waiting, format!("{id} waits for a look that has time for its pages"));
+            round.unread(Reason::Waiting, format!("{id} waits for time to count its pages"));
             return None;
         }
         match Row::open(ours, growing) {

@@ -93,10 +93,10 @@ fn on_port(address: SocketAddr) -> io::Result<Bound> {
 fn why(place: &str, error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::AddrInUse => {
-            format!("{place} is in use ('ss -ltnxp' shows by whom); listen elsewhere: --listen ADDRESS:PORT")
+            format!("{place} is in use ('ss -ltnxp' shows the process); use another: --listen ADDRESS:PORT")
         }
         ErrorKind::AddrNotAvailable => format!("{place}: this host has no such address"),
-        ErrorKind::NotFound => format!("{place}: its folder is not there"),
+        ErrorKind::NotFound => format!("{place}: its folder does not exist"),
         _ => format!("cannot listen on {place}: {error}"),
     }
 }
@@ -106,19 +106,19 @@ fn make_room(path: &Path) -> Result<(), String> {
     let name = path.shown();
     let Ok(facts) = fs::symlink_metadata(path) else { return Ok(()) };
     if !facts.file_type().is_socket() {
-        return Err(format!("{name} is there and is no socket; it is left alone"));
+        return Err(format!("{name} exists and is not a socket; not replaced"));
     }
     match Blocking::connect(path) {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
             fs::remove_file(path).map_err(|error| format!("{name}: {error}"))
         }
-        _ => Err(format!("{name} is in use: somebody listens there ('ss -lxp' shows who)")),
+        _ => Err(format!("{name} is in use ('ss -lxp' shows the process)")),
     }
 }
 
 fn group_id(name: &str) -> Result<u32, String> {
     let found = nix::unistd::Group::from_name(name).ok().flatten();
-    found.map(|group| group.gid.as_raw()).ok_or_else(|| format!("there is no group '{name}'"))
+    found.map(|group| group.gid.as_raw()).ok_or_else(|| format!("no such group: '{name}'"))
 }
 
 /// Removed when it is dropped, if it is still that one. The process that answers ends without that.

@@ -56,7 +56,7 @@ impl Collector for Shown {
             self.round.looks.iter().map(|look| (look, labels(&look.identity))).collect();
         let mut info = encoder.encode_descriptor(
             "vcmalloc_process_info",
-            "What runs in the process; 1.",
+            "Library, version and front of the process; 1.",
             None,
             MetricType::Gauge,
         )?;
@@ -114,7 +114,7 @@ fn classes(encoder: &mut DescriptorEncoder, all: &[(&Look, Labels)]) -> fmt::Res
             }
         }
     }
-    let help = "By size class: bytes of its spans in memory.";
+    let help = "By size class: resident bytes of its spans.";
     let mut family =
         encoder.encode_descriptor("vcmalloc_class_resident", help, Some(&Unit::Bytes), MetricType::Gauge)?;
     for (look, labels) in all {
@@ -130,35 +130,36 @@ impl Shown {
     fn of_the_agent(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         let round = &self.round;
         let build = vec![("version", env!("VCMALLOC_VERSION").to_string())];
-        let help = "The agent that serves this; 1.";
+        let help = "This agent; 1.";
         let mut family = encoder.encode_descriptor("vcmalloc_agent_info", help, None, MetricType::Gauge)?;
         put(&mut family, &build, false, &Value::Whole(1))?;
-        let help = "Processes on vcmalloc that are shown.";
+        let help = "Processes on vcmalloc in this output.";
         let mut family =
             encoder.encode_descriptor("vcmalloc_agent_processes", help, None, MetricType::Gauge)?;
         family.encode_gauge(&(round.looks.len() as u64))?;
         let help = "Processes without figures: forbidden (whether they are on vcmalloc is not known), of another layout of \
-                    the statistics, waiting for time to count their pages, failed, or left alone (a look has ended the agent).";
+                    the statistics, waiting for time to count their pages, failed, or skipped (reading them \
+                    ended the agent).";
         let mut family =
             encoder.encode_descriptor("vcmalloc_agent_unread_processes", help, None, MetricType::Gauge)?;
         for (reason, word) in Reason::ALL {
             let count = round.unread.get(&reason).copied().unwrap_or(0);
             put(&mut family, &vec![("reason", word.to_string())], false, &Value::Whole(count))?;
         }
-        let help = "Looks at processes on vcmalloc that failed.";
+        let help = "Failed readings of processes on vcmalloc.";
         let mut family =
             encoder.encode_descriptor("vcmalloc_agent_failed_looks", help, None, MetricType::Counter)?;
         family.encode_counter::<NoLabelSet, _, u64>(&round.failed, None)?;
-        let help = "Times that the agent was started again: a look at a process had ended it.";
+        let help = "Restarts of the agent after reading a process had ended it.";
         let mut family =
             encoder.encode_descriptor("vcmalloc_agent_restarts", help, None, MetricType::Counter)?;
         family.encode_counter::<NoLabelSet, _, u64>(&round.restarts, None)?;
-        let help = "How long it took to look at all processes.";
+        let help = "Time to read all processes.";
         let unit = Some(&Unit::Seconds);
         let mut family =
             encoder.encode_descriptor("vcmalloc_agent_scrape_duration", help, unit, MetricType::Gauge)?;
         family.encode_gauge(&round.took.as_secs_f64())?;
-        let help = "Processor time that the agent has used.";
+        let help = "CPU time of the agent.";
         let mut family = encoder.encode_descriptor("vcmalloc_agent_cpu", help, unit, MetricType::Counter)?;
         family.encode_counter::<NoLabelSet, _, u64>(&own_time(), None)
     }

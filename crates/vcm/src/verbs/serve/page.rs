@@ -22,7 +22,7 @@ pub fn of(round: &Round) -> String {
     looks.iter().for_each(|look| text += &row(look));
     text += "</table>\n";
     if looks.is_empty() {
-        text += "<p>None is seen.\n";
+        text += "<p>No processes found.\n";
     }
     for line in &round.lines {
         text += &format!("<p>{}\n", escaped(line));
@@ -30,7 +30,7 @@ pub fn of(round: &Round) -> String {
     let forbidden = round.unread.get(&super::host::Reason::Forbidden).copied().unwrap_or(0);
     if forbidden > 0 {
         text += &format!(
-            "<p>{forbidden} processes may not be looked at: run vcm serve as root or with CAP_SYS_PTRACE.\n"
+            "<p>No permission to read {forbidden} processes: run vcm serve as root or with CAP_SYS_PTRACE.\n"
         );
     }
     text + "<p><a href=\"metrics\">metrics</a>\n"

@@ -73,7 +73,7 @@ impl Wanted {
         let pid = pid.ok_or_else(|| wrong("name a process: ?pid=4711 ('/' lists them)"))?;
         let seconds = value("seconds").map(|text| text.parse::<u32>().ok().filter(|seconds| *seconds > 0));
         let seconds = match seconds {
-            Some(None) => return Err(wrong("write whole seconds: seconds=30")),
+            Some(None) => return Err(wrong("give whole seconds: seconds=30")),
             Some(Some(seconds)) => Some(Duration::from_secs(seconds.into()).min(MOST_SECONDS)),
             None => None,
         };
@@ -111,20 +111,20 @@ impl Profiles {
                 .with(header::RETRY_AFTER, SECONDS.as_secs().to_string())
         };
         let Ok(place) = self.places.clone().try_acquire_owned() else {
-            return later(format!("{MOST_AT_ONCE} profiles are taken just now; try again"));
+            return later(format!("{MOST_AT_ONCE} profiles are running; try again"));
         };
         let Some(turn) = Turn::of(&self.busy, wanted.pid) else {
-            return later(format!("a profile of {} is taken just now; try again", wanted.pid));
+            return later(format!("a profile of {} is running; try again", wanted.pid));
         };
         more(BESIDES + wanted.seconds.unwrap_or(SECONDS));
         let (wish, goes_on) = channel::<()>();
         let (patterns, board) = (self.patterns.clone(), self.board);
         let mut taken = spawn_blocking(move || {
-            // Held until the process is as it was, also where nobody waits for it any more.
+            // Held until the process is as it was, also where the client has disconnected.
             let _held = (place, turn);
             let start = Process::new(wanted.pid).start_ticks().unwrap_or(0);
             if board.is_feared(wanted.pid, start) {
-                return too_slow(format!("{} is left alone: a look at it has ended this agent", wanted.pid));
+                return too_slow(format!("{} is skipped: reading it has ended this agent", wanted.pid));
             }
             let _look = board.begin(wanted.pid, start, MOST_SECONDS + 2 * BESIDES);
             take(wanted, &patterns, &goes_on).unwrap_or_else(|refused| refused)
@@ -185,9 +185,7 @@ fn take(wanted: Wanted, patterns: &[Pattern], goes_on: &Receiver<()>) -> Result<
     // Before its tables are read: then they stand still.
     let off = switched.off();
     if is_on != Some(true) {
-        return Err(cannot(
-            "has not begun to take a profile: it is idle; or somebody switched it off".into(),
-        ));
+        return Err(cannot("has not started a profile: it is idle, or the profile was switched off".into()));
     }
     let mut profile = vcm_profile::read(&seen).map_err(cannot)?;
     if let Some(before) = before {
@@ -207,7 +205,8 @@ fn take(wanted: Wanted, patterns: &[Pattern], goes_on: &Receiver<()>) -> Result<
 fn why_not_on(pid: i32, why: String) -> String {
     match File::options().write(true).open(format!("/proc/{pid}/mem")) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            "takes no profile, and may not be told to: run vcm serve as root, or with CAP_SYS_PTRACE and CAP_DAC_OVERRIDE"
+            "takes no profile, and vcm serve has no permission to start one: run it as root, or with \
+             CAP_SYS_PTRACE and CAP_DAC_OVERRIDE"
                 .into()
         }
         _ => why,
@@ -218,7 +217,7 @@ fn why_not_on(pid: i32, why: String) -> String {
 fn note(profile: &mut Profile, was_on: bool, off: Result<(), String>) {
     if !was_on {
         let seconds = profile.duration.as_secs_f64();
-        profile.comments.push(format!("of what was allocated within {seconds:.1} s"));
+        profile.comments.push(format!("of memory allocated within {seconds:.1} s"));
     }
     let lines =
         [profile.torn.as_ref().map(|what| format!("it changed while it was read: {what}")), off.err()];
@@ -233,7 +232,7 @@ fn seen(pid: i32, patterns: &[Pattern]) -> Result<Seen, Answer> {
         return Err(not_here(why));
     }
     if !wants(patterns, &process) {
-        return Err(not_here("is none of the processes that are served here"));
+        return Err(not_here("is not served here"));
     }
     let is_forbidden = is_on_ours(&process).is_err();
     Seen::open(process)
@@ -246,10 +245,10 @@ fn wait(seen: &Seen, until: Instant, goes_on: &Receiver<()>) -> Result<(), Answe
         match goes_on.recv_timeout(left.min(LOOK_EVERY)) {
             Err(RecvTimeoutError::Timeout) if left.is_zero() => return Ok(()),
             Err(RecvTimeoutError::Timeout) => {}
-            _ => return Err(too_slow("nobody waits for it any more")),
+            _ => return Err(too_slow("the client has disconnected")),
         }
         if seen.is_profiling().is_none() || seen.process.condition() == Condition::Absent {
-            let line = format!("{} has ended, or became another program, meanwhile", seen.process.id);
+            let line = format!("{} has ended, or became another program", seen.process.id);
             return Err(Answer::refused(StatusCode::NOT_FOUND, line));
         }
     }

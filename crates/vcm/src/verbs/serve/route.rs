@@ -51,7 +51,7 @@ impl Agent {
         let path = request.uri().path();
         let profile = Kind::of(path);
         if profile.is_none() && !["/", "/metrics", "/healthz"].contains(&path) {
-            let line = "there are /, /metrics, /debug/pprof/heap, /debug/pprof/allocs and /healthz";
+            let line = "not found; use /, /metrics, /debug/pprof/heap, /debug/pprof/allocs or /healthz";
             return Answer::refused(StatusCode::NOT_FOUND, line);
         }
         if let Some(refused) = self.refusal(request) {
@@ -79,25 +79,21 @@ impl Agent {
     /// Why it is not answered, whatever it asks for.
     fn refusal(&self, request: &Request<Incoming>) -> Option<Answer> {
         if ![Method::GET, Method::HEAD].contains(request.method()) {
-            let refused = Answer::refused(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered");
+            let refused = Answer::refused(StatusCode::METHOD_NOT_ALLOWED, "only GET is supported");
             return Some(refused.with(header::ALLOW, "GET, HEAD"));
         }
         if !request.body().is_end_stream() {
-            return Some(Answer::refused(StatusCode::BAD_REQUEST, "a request has no body here"));
+            return Some(Answer::refused(StatusCode::BAD_REQUEST, "a request body is not supported"));
         }
         if request.headers().get_all(header::HOST).iter().count() > 1 {
-            return Some(Answer::refused(
-                StatusCode::BAD_REQUEST,
-                "a request is for one host: it names several",
-            ));
+            return Some(Answer::refused(StatusCode::BAD_REQUEST, "the request names several hosts"));
         }
         if is_from_a_page(request.headers(), request.uri().path()) {
-            let line = "a page of the web made this browser ask; type the address to ask yourself";
+            let line = "cross-site request refused; open the address directly";
             return Some(Answer::refused(StatusCode::FORBIDDEN, line));
         }
         if self.is_local && !is_this_host(request.headers()) {
-            let line =
-                "ask by the address or by 'localhost': another name may be a trick of a page of the web";
+            let line = "unknown host name refused (DNS rebinding); use the address or 'localhost'";
             return Some(Answer::refused(StatusCode::BAD_REQUEST, line));
         }
         let sent = request.headers().get(header::AUTHORIZATION).map_or(&b""[..], |value| value.as_bytes());
@@ -137,10 +133,10 @@ impl Agent {
         };
         let found = timeout(PATIENCE, look).await.ok().flatten();
         found.ok_or_else(|| match self.board.longest() {
-            None => too_slow("the look at all processes takes long; try again"),
+            None => too_slow("reading all processes takes too long; try again"),
             // The supervisor starts another one, which leaves that process alone.
             Some((_, true)) => std::process::abort(),
-            Some((id, _)) => too_slow(format!("the look at process {id} does not come to an end; try again")),
+            Some((id, _)) => too_slow(format!("reading process {id} takes too long; try again")),
         })
     }
 

@@ -160,11 +160,11 @@ pub fn watch(board: &Board, held: &SigSet, agent: impl Fn() -> Outcome) -> Outco
 
 fn while_at(looked_at: &[u64]) -> String {
     if looked_at.is_empty() {
-        return "; it is started again".into();
+        return "; vcm starts it again".into();
     }
     let numbers: Vec<String> = looked_at.iter().map(u64::to_string).collect();
     format!(
-        " while it looked at process {}, which is left alone from now on; it is started again",
+        " while it read process {}, which is skipped from now on; vcm starts it again",
         numbers.join(" and ")
     )
 }

@@ -22,7 +22,7 @@ impl Token {
         let forbidden = if facts.gid() == 0 { 0o027 } else { 0o077 };
         if facts.mode() & forbidden != 0 {
             return Err(format!(
-                "{name}: others may use it (mode {:03o}); 'chmod 600 {name}' mends it",
+                "{name}: other users may access it (mode {:03o}); run 'chmod 600 {name}'",
                 facts.mode() & 0o777
             ));
         }

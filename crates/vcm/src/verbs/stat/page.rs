@@ -14,17 +14,17 @@ const LIMITS: [&str; 6] = ["cache_limit", "memory_limit", "hard_limit", "retain"
 pub fn page(seen: &Seen, snapshot: &Snapshot) -> String {
     let mut text = head(seen, snapshot);
     if !snapshot.is_started {
-        return text + "\nit has not allocated anything yet\n";
+        return text + "\nthe process has not allocated yet\n";
     }
     bridge(&mut text, snapshot);
     classes(&mut text, snapshot);
     limits(&mut text, snapshot);
     pressure(&mut text, &seen.process.memory_pressure());
     given_back(&mut text, snapshot);
-    text += &format!("who pins what  vcm profile {} --pinned\n", seen.process.id);
+    text += &format!("pinned memory by call site: vcm profile {} --pinned\n", seen.process.id);
     if !snapshot.missing.is_empty() {
         let names = snapshot.missing.join(", ");
-        text += &format!("\nthis library does not tell, so it counts as 0: {names}\n");
+        text += &format!("\nnot reported by this library and counted as 0: {names}\n");
     }
     text
 }
@@ -37,10 +37,10 @@ fn head(seen: &Seen, snapshot: &Snapshot) -> String {
     let name = &seen.name;
     let mut text = format!("{name} {}, vcmalloc {}{age}\n", seen.process.id, snapshot.build);
     if let Some(torn) = &snapshot.torn {
-        text += &format!("torn: while it was read, this moved: {torn}\n");
+        text += &format!("torn: changed during the reading: {torn}\n");
     }
     if snapshot.pages_apart {
-        text += "not of one moment: memory came or went while its pages were counted\n";
+        text += "not of one moment: memory changed during the count of pages\n";
     }
     text
 }
@@ -62,14 +62,14 @@ fn bridge(text: &mut String, snapshot: &Snapshot) {
     row("+", "transfer arrays", stats.transfer);
     row("+", "free in spans", stats.free_in_spans);
     row("+", "span tails", stats.span_tails);
-    row("-", "not in memory (untouched, given back, swapped)", stats.not_in_memory);
+    row("-", "not resident (untouched, released, swapped)", stats.not_in_memory);
     row("+", "dirty free pages", stats.dirty_free);
     row("+", "metadata", stats.metadata);
-    row("=", "the heap in memory", stats.resident);
+    row("=", "resident memory of the heap", stats.resident);
     if let Some(all) = snapshot.process {
         row(
             "+",
-            "other memory of its own (stacks, data, mappings)",
+            "other private memory (stacks, data, mappings)",
             all.anonymous.saturating_sub(stats.resident),
         );
         row("+", "files and shared memory", all.rss.saturating_sub(all.anonymous.max(stats.resident)));
@@ -142,7 +142,7 @@ fn pressure(text: &mut String, pressure: &Pressure) {
     if let Some(kills) = pressure.kills.filter(|kills| *kills > 0) {
         parts.push(format!("killed for memory: {kills}"));
     }
-    let parts = if parts.is_empty() { "not told by this system".to_string() } else { parts.join("; ") };
+    let parts = if parts.is_empty() { "unknown on this system".to_string() } else { parts.join("; ") };
     *text += &format!("\npressure       {parts}\n");
 }
 

@@ -24,13 +24,13 @@ pub struct State {
 pub const SORTS: [(char, Column, &str); 9] = [
     ('p', Column::Pid, "number"),
     ('n', Column::Name, "name"),
-    ('r', Column::Rss, "RSS: all of the process in memory"),
-    ('l', Column::Live, "live: what the program asked for and holds"),
-    ('c', Column::Cached, "cached: free blocks at hand in caches and transfer arrays"),
-    ('f', Column::Free, "free: free blocks in spans, and free pages still in memory"),
-    ('o', Column::Overhead, "overhead: the heap in memory beyond live, in per cent of it"),
+    ('r', Column::Rss, "RSS: resident memory of the process"),
+    ('l', Column::Live, "live: bytes requested by the program and in use"),
+    ('c', Column::Cached, "cached: free blocks in caches and transfer arrays"),
+    ('f', Column::Free, "free: free blocks in spans, and resident free pages"),
+    ('o', Column::Overhead, "overhead: resident heap beyond live bytes, in percent of live"),
     ('t', Column::Threads, "threads"),
-    ('b', Column::Back, "back: bytes given back to the system so far"),
+    ('b', Column::Back, "back: bytes released to the system so far"),
 ];
 
 impl State {

@@ -33,10 +33,10 @@ pub fn top(arguments: &Top) -> Outcome {
     }
     ended_by_signals();
     let terminal = ratatui::try_init()
-        .map_err(|error| Failure::new(FAILURE, format!("the terminal cannot be used ({error})")))?;
+        .map_err(|error| Failure::new(FAILURE, format!("the terminal is not usable ({error})")))?;
     let shown = show(terminal, &mut host, State::new(view), arguments.interval);
     ratatui::restore();
-    shown.map(|()| 0).map_err(|error| Failure::new(FAILURE, format!("the terminal cannot be used ({error})")))
+    shown.map(|()| 0).map_err(|error| Failure::new(FAILURE, format!("the terminal is not usable ({error})")))
 }
 
 fn once(host: &Host, view: &View, as_json: bool) -> String {

@@ -31,7 +31,9 @@ pub fn draw(frame: &mut Frame, host: &Host, state: &mut State) {
         Page::Help => frame.render_widget(Paragraph::new(help()), body),
         Page::Detail => match host.rows().find(|row| Some(row.id()) == state.chosen) {
             Some(row) => detail(frame, body, row, state.has_colour),
-            None => frame.render_widget(Paragraph::new("it has ended; Esc leads to the list"), body),
+            None => {
+                frame.render_widget(Paragraph::new("the process has ended; Esc returns to the list"), body)
+            }
         },
     }
 }
@@ -70,16 +72,21 @@ fn list(frame: &mut Frame, area: Rect, host: &Host, state: &State, rows: &[&Row]
 }
 
 fn help() -> Vec<Line<'static>> {
-    let mut lines =
-        vec![Line::raw("Sorted by a letter; the same one again turns the order round:"), Line::raw("")];
+    let mut lines = vec![
+        Line::raw(
+            "Letters select the sort column; the same letter again reverses the \
+         order:",
+        ),
+        Line::raw(""),
+    ];
     lines.extend(SORTS.iter().map(|(letter, _, what)| Line::raw(format!("  {letter}  {what}"))));
     for line in [
         "",
-        "  up, down, PgUp, PgDn   mark a process       Enter  shows it",
+        "  up, down, PgUp, PgDn   select a process     Enter  show it",
         "  /   filter by number or name, Esc clears it   q, Ctrl-C  end",
         "",
         "LIMIT is the lowest of memory_limit, hard_limit and the control group's; WAIT",
-        "the part of 10 s in which somebody of the group waited for memory.",
+        "the share of the last 10 s in which a task of the group waited for memory.",
     ] {
         lines.push(Line::raw(line));
     }

@@ -23,7 +23,7 @@ pub fn info(arguments: &Info) -> Outcome {
     written?;
     match &summary.cut_off {
         Some(why) => {
-            line(&format!("vcm: {}: {why}; the figures are of what is there", arguments.file.shown()));
+            line(&format!("vcm: {}: {why}; the figures cover the readable part", arguments.file.shown()));
             Ok(FAILURE)
         }
         None => Ok(shown),

@@ -72,7 +72,7 @@ fn cut(arguments: &Cut) -> Outcome {
     let from = nanoseconds(arguments.from);
     let to = arguments.length.map(|length| from.saturating_add(nanoseconds(length)));
     let part = Part { from, to, without_live: arguments.without_live };
-    let part = part.check().map_err(|_| Failure::new(NOT_UNDERSTOOD, "--for: the part has no length"))?;
+    let part = part.check().map_err(|_| Failure::new(NOT_UNDERSTOOD, "--for: the part is empty"))?;
     let mut reader = files::open(&arguments.file)?;
     let header = Header { writer: writer_name(), ..reader.header().clone() };
     let written = files::write(&arguments.output, &arguments.file, |out| {

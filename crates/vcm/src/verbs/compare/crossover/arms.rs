@@ -98,11 +98,12 @@ impl Side {
             return match own {
                 None if is_bare => Ok(plain(Expected::Glibc)),
                 None => Err(refused(format!(
-                    "{} preloads something by itself, so glibc cannot be had there",
+                    "{} preloads an allocator of its own, so glibc is not available for it",
                     service.name()
                 ))),
                 Some(own) => Err(refused(format!(
-                    "the program of {} is linked with {}, so the C library's malloc cannot be had there; name that one, or 'system'",
+                    "the program of {} is linked with {}, so the C library's malloc is not available for it; \
+                     name that allocator, or 'system'",
                     service.name(),
                     own.display()
                 ))),

@@ -68,9 +68,14 @@ impl Machine<'_> {
                 }
                 _ if begin.elapsed() > self.manager.limit => {
                     let limit = humantime::format_duration(self.manager.limit);
-                    return Err(
-                        self.why(name, format!("{name} is not active after {limit} but {}", shown.active))
-                    );
+                    return Err(self.why(
+                        name,
+                        format!(
+                            "{name} is not active after {limit}; its state is \
+                         {}",
+                            shown.active
+                        ),
+                    ));
                 }
                 _ => std::thread::sleep(LOOK_EVERY),
             }
@@ -83,7 +88,7 @@ impl Machine<'_> {
         let said = shell(line, &[("UNIT", name)], Duration::from_secs(10)).ok().filter(|ended| ended.is_well);
         let said = said
             .map(|ended| last_line("", &ended.output))
-            .filter(|said| !said.contains("it says nothing") && !said.starts_with("-- "));
+            .filter(|said| !said.contains("no output") && !said.starts_with("-- "));
         let said = said.map_or(String::new(), |said| format!("; its journal ends with: {said}"));
         format!("{why}{said}")
     }
@@ -140,9 +145,7 @@ impl Machine<'_> {
         }
         let name = service.name();
         let how = match self.manager.show(name) {
-            Ok(shown) if shown.active == "active" => {
-                "was restarted, by itself or by somebody else".to_owned()
-            }
+            Ok(shown) if shown.active == "active" => "was restarted from outside this run".to_owned(),
             Ok(shown) => format!("ended: it is {} ({})", shown.active, shown.result),
             Err(why) => format!("ended ({why})"),
         };

@@ -182,7 +182,7 @@ impl Run<'_> {
             if begin.elapsed() > self.machine.manager.limit {
                 let limit = humantime::format_duration(self.machine.manager.limit);
                 return Err(Cut::Because(format!(
-                    "health did not come within {limit}, for {}: {complaint}",
+                    "no health within {limit}, for {}: {complaint}",
                     service.name()
                 )));
             }
@@ -285,7 +285,7 @@ fn ask(turn: &mut Turn, state: &State) -> Result<(), Cut> {
             None => {
                 let said = last_line(&ended.errors, &ended.output);
                 return Err(Cut::Because(format!(
-                    "--metric '{name}' prints no number for {}: {said}",
+                    "--metric '{name}' printed no number for {}: {said}",
                     turn.service.name()
                 )));
             }

@@ -37,11 +37,10 @@ impl Health<'_> {
         match self.line {
             Some(line) => format!("'{line}' succeeds"),
             None if has(Role::is_ceph) => {
-                "'ceph ... ok-to-stop' allows it and 'ceph health' has no check that is not there now"
-                    .to_owned()
+                "'ceph ... ok-to-stop' allows it and 'ceph health' has no new check".to_owned()
             }
             None if has(Role::is_gluster) => "no volume has an entry to heal".to_owned(),
-            None => "it is active and runs on its arm; --health LINE asks for more".to_owned(),
+            None => "it is active and runs on its arm; --health LINE adds a check".to_owned(),
         }
     }
 

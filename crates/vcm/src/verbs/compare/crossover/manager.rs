@@ -137,6 +137,6 @@ fn wait(child: &mut Child, limit: Duration) -> Result<std::process::ExitStatus, 
 
 pub fn last_line(errors: &str, output: &str) -> String {
     let said = if errors.trim().is_empty() { output } else { errors };
-    let line = said.trim().lines().next_back().unwrap_or("it says nothing").trim();
+    let line = said.trim().lines().next_back().unwrap_or("no output").trim();
     line.replace(char::is_control, "?")
 }

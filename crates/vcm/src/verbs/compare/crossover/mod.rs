@@ -55,7 +55,7 @@ pub fn crossover(arguments: &Compare) -> Outcome {
         let shown = given.state.display();
         if left.is_worked_on() {
             return Err(refused(format!(
-                "a run over {} goes on (process {}, {shown})",
+                "a run over {} is in progress (process {}, {shown})",
                 left.names(),
                 left.owner.0
             )));
@@ -64,14 +64,14 @@ pub fn crossover(arguments: &Compare) -> Outcome {
             let done = format!("{} of {} periods had finished", left.finished.len(), left.schedule.periods());
             let lies = if left.is_changed() { "; its drop-ins may still lie there" } else { "" };
             return Err(refused(format!(
-                "{shown}: a run over {} was cut off, {done}{lies}. 'vcm compare --resume' goes on with it, 'vcm compare --put-back' leaves its units as they were and forgets it",
+                "{shown}: a run over {} was interrupted, {done}{lies}. 'vcm compare --resume' continues it, 'vcm \
+                 compare --put-back' restores its units and discards it",
                 left.names()
             )));
         }
     }
     if given.resume {
-        let state =
-            left.ok_or_else(|| refused(format!("{}: there is no run to go on with", given.state.display())))?;
+        let state = left.ok_or_else(|| refused(format!("{}: no run to resume", given.state.display())))?;
         return resume(arguments, &root, &manager, state);
     }
     begin(arguments, &root, &manager)
@@ -80,7 +80,11 @@ pub fn crossover(arguments: &Compare) -> Outcome {
 /// Checks what must hold before anything else is looked at.
 fn able(root: &Root, may_change: bool) -> Result<(), Failure> {
     if !systemd::is_running(root) {
-        return Err(refused("systemd does not run here (there is no /run/systemd/system), so there are no services to compare".to_owned()));
+        return Err(refused(
+            "systemd does not run here (no /run/systemd/system), so there are no services to \
+         compare"
+                .to_owned(),
+        ));
     }
     if may_change && root.is_real() && !nix::unistd::geteuid().is_root() {
         return Err(refused(
@@ -108,7 +112,8 @@ fn begin(arguments: &Compare, root: &Root, manager: &Manager) -> Outcome {
     let plan = report::plan(&services, &sides, &fitted, &schedule, &health);
     if !given.yes {
         return say::result(&format!(
-            "{plan}\nNothing was touched. To do it: the same with --yes, as root; in tmux or below systemd-run it outlives a lost\nconnection, and 'vcm compare --resume' goes on with what was cut off.\n"
+            "{plan}\nNothing was changed. To run it: the same command with --yes, as root; use tmux or \
+             systemd-run to survive a lost\nconnection. 'vcm compare --resume' continues an interrupted run.\n"
         ));
     }
     say::line(&plan);
@@ -146,7 +151,7 @@ fn resume(arguments: &Compare, root: &Root, manager: &Manager, mut state: State)
     html::look(arguments.html.as_deref(), None)?;
     let sides = arms::sides(&then)?;
     if sides.len() != state.schedule.arms {
-        return Err(refused("the arms of that run are not those that are found now".to_owned()));
+        return Err(refused("the arms of that run differ from those found now".to_owned()));
     }
     let names: Vec<String> = state.units.iter().map(|before| before.unit.clone()).collect();
     let mut services = services(root, manager, &names)?;
@@ -229,7 +234,7 @@ fn go(
         return Err(not_put_back(&state, services, &left, path));
     }
     let resumable = if !is_whole && has_any {
-        "; 'vcm compare --resume' goes on, 'vcm compare --put-back' forgets it"
+        "; 'vcm compare --resume' continues, 'vcm compare --put-back' discards it"
     } else {
         ""
     };
@@ -249,7 +254,7 @@ fn go(
 }
 
 fn not_put_back(state: &State, services: &[Service], left: &[(String, String)], path: &Path) -> Failure {
-    let mut text = String::from("not every unit could be left as it was:");
+    let mut text = String::from("not every unit could be restored:");
     for (unit, why) in left {
         text += &format!("\n  {unit}: {why}");
         let place =
@@ -271,7 +276,7 @@ fn not_put_back(state: &State, services: &[Service], left: &[(String, String)], 
             );
         }
     }
-    text += &format!("\n'vcm compare --put-back' tries it again ({})", path.display());
+    text += &format!("\n'vcm compare --put-back' tries again ({})", path.display());
     Failure::new(NOT_PUT_BACK, text)
 }
 
@@ -289,11 +294,11 @@ fn gone(name: &str) -> systemd::Unit {
 /// Without `--resume`: what a killed run, or a reboot, has left.
 fn put_back(root: &Root, manager: &Manager, path: &Path, left: Option<State>) -> Outcome {
     let Some(mut state) = left else {
-        return say::result(&format!("{}: no run was cut off; nothing to put back\n", path.display()));
+        return say::result(&format!("{}: no interrupted run; nothing to restore\n", path.display()));
     };
     if state.is_worked_on() {
         return Err(refused(format!(
-            "a run over {} goes on (process {}): end it with Ctrl-C, or kill -INT {}",
+            "a run over {} is in progress (process {}): end it with Ctrl-C, or kill -INT {}",
             state.names(),
             state.owner.0,
             state.owner.0
@@ -332,5 +337,5 @@ fn put_back(root: &Root, manager: &Manager, path: &Path, left: Option<State>) ->
     }
     State::remove(path)?;
     let what = if was_changed { "are as they were before" } else { "were as before already" };
-    say::result(&format!("{} {what}; the run is forgotten\n", state.names()))
+    say::result(&format!("{} {what}; the run is discarded\n", state.names()))
 }

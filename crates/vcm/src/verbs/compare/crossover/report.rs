@@ -23,7 +23,8 @@ use vcm_report::{Column, Page, Part};
 const CHARTED: [&str; 6] =
     [verdict::EACH, "CPU time", "RSS", "write latency", "read latency", "minor faults"];
 /// Told until a run on a real service has shown a difference that was planted there.
-const EXPERIMENTAL: &str = "Experimental: no run on a real service has shown a planted difference yet, only tests of services made for it.";
+const EXPERIMENTAL: &str = "Experimental: planted differences were shown on test services only, not on a real \
+ service.";
 /// Told with --all only.
 const DETAILS: [&str; 8] = [
     "PSS",
@@ -72,10 +73,11 @@ pub fn plan(
     let total = schedule.period_seconds * schedule.periods() as f64;
     let restarts = schedule.periods() * schedule.units;
     let mut text = format!(
-        "{EXPERIMENTAL}\n\n{} units, {} arms, {} periods of {}: {} and what the restarts take, until {} at the earliest.\n\
-         {restarts} restarts, and one more of each unit at the end, which leaves it as it is now. In each period the units are\n\
-         restarted one after the other; {} after the last one count for nothing, then {} are measured.\n\
-         Before each restart and after it: {}.\n\n",
+        "{EXPERIMENTAL}\n\n{} units, {} arms, {} periods of {}: {} plus restarts, until {} at the earliest.\n\
+         {restarts} restarts, and one more of each unit at the end, which restores its present state. In each \
+         period the units are\n\
+         restarted one after the other; {} after the last restart are not measured, then {} are.\n\
+         Before and after each restart: {}.\n\n",
         schedule.units,
         sides.len(),
         schedule.periods(),
@@ -124,8 +126,7 @@ pub fn plan(
         }
     }
     for service in services.iter().filter(|service| !service.before.is_empty()) {
-        text +=
-            &format!("{} has a drop-in of 'vcm enable' now, and has it again in the end.\n", service.name());
+        text += &format!("{} has a drop-in of 'vcm enable', which is restored at the end.\n", service.name());
     }
     text
 }
@@ -141,9 +142,10 @@ fn about(state: &State, table: &Table) -> String {
         _ => Vec::new(),
     };
     let taken_out = if crossover::fits_periods(&periods) {
-        "What all units did from one period to the next is taken out."
+        "Changes common to all units from one period to the next are subtracted."
     } else {
-        "The units are too few, or the periods, to take out what all of them did from one period to the next: only the order of the arms balances it."
+        "With so few units or periods, changes common to all units cannot be subtracted; only the order of the \
+         arms balances them."
     };
     format!(
         "{} of {} periods of {} ({} of each left out), {} units: {} pairs. {taken_out}",
@@ -210,15 +212,18 @@ pub fn text(table: &Table, sides: &[Side], state: &State, all: bool) -> String {
             text += &block(first, others, measure);
         }
         text += &notes(&finished);
-        text += "\nA value is the median over units and cycles; behind it its difference from the first within each unit and cycle,\n\
-                 and where that lies in 99 of 100 cases. Shown is what that interval and a permutation agree on; in brackets the\n\
-                 least that would have been seen in 4 of 5 such runs. Of a hundred lines about one is shown by chance.\n";
+        text += "\nEach value is a median over units and cycles, with its difference from the first arm within \
+         unit and cycle,\n\
+                 and the 99 % confidence interval. A difference is significant if the interval and a permutation \
+                 test agree.\n\
+                 Brackets: the smallest difference found in 4 of 5 such runs. About one line in a hundred is \
+                 significant by chance.\n";
     }
     if let Some(advised) = advice::advised(table, |runs| applied(state, sides, runs)) {
         text += &format!("\n{}\n", advised.sentence);
         text += &advised.remarks.iter().map(|remark| format!("  {remark}\n")).collect::<String>();
         if let Some((snippet, proof)) = &advised.change {
-            text += &format!("{snippet}  the proof that it took:\n    {proof}\n");
+            text += &format!("{snippet}  to verify:\n    {proof}\n");
         }
     }
     text
@@ -266,17 +271,17 @@ pub fn page(table: &Table, sides: &[Side], state: &State, is_whole: bool) -> Pag
             outcome.push(advised.sentence.clone());
             outcome.extend(advised.remarks.iter().cloned());
         }
-        None => outcome.push("There was nothing to compare.".to_owned()),
+        None => outcome.push("Nothing to compare.".to_owned()),
     }
     if !is_whole {
-        outcome.push("It did not come to its end: this is of the periods that had finished.".to_owned());
+        outcome.push("The run did not finish: these are the finished periods.".to_owned());
     }
     let mut parts = Vec::new();
     if let Some((snippet, proof)) = advised.and_then(|advised| advised.change) {
         let code =
             |what: &str, text: &str| Part::Code { what: what.to_owned(), text: text.trim_end().to_owned() };
         parts.push(Part::Folded {
-            head: "How to apply it, and the proof that it took".to_owned(),
+            head: "How to apply and verify it".to_owned(),
             parts: vec![code("", &snippet), code("The proof:", &proof)],
         });
     }
@@ -288,9 +293,10 @@ pub fn page(table: &Table, sides: &[Side], state: &State, is_whole: bool) -> Pag
     let mut names: Vec<&str> = judged.iter().map(|judged| judged.speed.name.as_str()).collect();
     names.extend(CHARTED.iter().filter(|name| !names.contains(name)).copied().collect::<Vec<_>>());
     parts.extend(compared.differences(&names));
-    parts.push(compared.medians("What was measured", |measure| !DETAILS.contains(&measure.name.as_str())));
-    parts.push(Part::Note("Medians over units and cycles. Below each is its difference from the first within each unit and cycle, where it lies in 99 of 100 cases, and \
-        the least that would have been seen in 4 of 5 such runs. Of a hundred lines about one is shown by chance.".to_owned()));
+    parts.push(compared.medians("Measurements", |measure| !DETAILS.contains(&measure.name.as_str())));
+    parts.push(Part::Note("Medians over units and cycles. Below each: its difference from the first arm within \
+     unit and cycle, the 99 % confidence interval, and the smallest difference found in 4 of 5 such runs. About \
+     one line in a hundred is significant by chance.".to_owned()));
     parts.push(Part::Folded {
         head: "More measures".to_owned(),
         parts: vec![compared.medians("", |measure| DETAILS.contains(&measure.name.as_str()))],
@@ -298,7 +304,7 @@ pub fn page(table: &Table, sides: &[Side], state: &State, is_whole: bool) -> Pag
     parts.push(compared.every_round());
     parts.extend(compared.over_time());
     parts.push(Part::Folded {
-        head: "Who was on which arm when".to_owned(),
+        head: "Arm of each unit over time".to_owned(),
         parts: vec![turns(sides, state)],
     });
     parts.extend(compared.stamps());

@@ -28,7 +28,7 @@ impl Schedule {
         let cycles = match given.periods {
             Some(periods) if periods == 0 || !periods.is_multiple_of(arms) || periods > MOST_PERIODS => {
                 return wrong(format!(
-                    "--periods {periods}: with {arms} arms write a multiple of {arms}, at most {MOST_PERIODS}"
+                    "--periods {periods}: with {arms} arms give a multiple of {arms}, at most {MOST_PERIODS}"
                 ));
             }
             Some(periods) => periods / arms,
@@ -51,12 +51,13 @@ impl Schedule {
         if washout >= period {
             let (period, washout) = (span(period), span(washout));
             return wrong(format!(
-                "a period is {period}, and the washout {washout} leaves nothing of it: give it more time with --for, fewer --periods, or a shorter --washout"
+                "a period of {period} is not longer than the washout of {washout}; use a longer --for, fewer \
+                 --periods, or a shorter --washout"
             ));
         }
         if period - washout < 1.0 {
             return wrong(format!(
-                "{} a period is too short to measure anything: give it more time with --for",
+                "a period of {} is too short to measure; use a longer --for",
                 span(period - washout)
             ));
         }
@@ -167,8 +168,8 @@ mod tests {
     #[test]
     fn a_period_must_be_longer_than_its_washout() {
         let told = |given| Schedule::of(3, 2, &given).unwrap_err().message;
-        assert!(told(services(1200, Some(4), Some(300))).contains("leaves nothing of it"));
-        assert!(told(services(600, None, Some(600))).contains("leaves nothing of it"));
+        assert!(told(services(1200, Some(4), Some(300))).contains("is not longer than the washout"));
+        assert!(told(services(600, None, Some(600))).contains("is not longer than the washout"));
         assert!(told(services(60, Some(3), None)).contains("a multiple of 2"));
         assert!(told(services(2, Some(4), None)).contains("too short"));
     }

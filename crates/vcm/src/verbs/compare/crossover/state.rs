@@ -149,7 +149,8 @@ impl State {
             Failure::new(
                 FAILURE,
                 format!(
-                    "{shown} is no state of a run of this vcm ({why}); if it was one, 'vcm disable UNIT' and a restart for each of its units lead back, then remove the file"
+                    "{shown} is not the state of a run of this vcm ({why}). To undo such a run, run 'vcm disable \
+                     UNIT' and restart each of its units, then remove the file"
                 ),
             )
         };

@@ -82,24 +82,25 @@ fn apart(list: &str) -> Vec<String> {
 fn expanded(pattern: &str) -> Result<Vec<String>, String> {
     let Some((head, rest)) = pattern.split_once('{') else {
         return if pattern.contains('}') {
-            Err("a brace is closed and none is open".into())
+            Err("unmatched closing brace".into())
         } else {
             Ok(vec![pattern.to_owned()])
         };
     };
-    let (inner, tail) = rest.split_once('}').ok_or("a brace is not closed")?;
+    let (inner, tail) = rest.split_once('}').ok_or("unmatched opening brace")?;
     if inner.contains('{') {
-        return Err("braces inside of braces are not understood".to_owned());
+        return Err("nested braces are not supported".to_owned());
     }
     let mut words = Vec::new();
     for word in inner.split(',') {
         match word.split_once("..") {
             Some((from, to)) => {
-                let number =
-                    |text: &str| text.parse::<u32>().map_err(|_| format!("'{word}' is no range of numbers"));
+                let number = |text: &str| {
+                    text.parse::<u32>().map_err(|_| format!("'{word}' is not a range of numbers"))
+                };
                 let (from, to) = (number(from)?, number(to)?);
                 if from > to || (to - from) as usize >= MOST {
-                    return Err(format!("'{word}' is no range from less to more of at most {MOST}"));
+                    return Err(format!("'{word}' is not an ascending range of at most {MOST}"));
                 }
                 words.extend((from..=to).map(|number| number.to_string()));
             }
@@ -149,7 +150,7 @@ pub fn checked(root: &Root, manager: &Manager, name: &str) -> Result<Service, Fa
             wider.parent().and_then(|folder| folder.file_name()).unwrap_or_default().to_string_lossy();
         let of = folder.trim_end_matches(".service.d");
         return Err(refused(format!(
-            "{} gets vcmalloc by {}, which holds for others too: 'vcm disable {of}' first",
+            "{} gets vcmalloc by {}, which also applies to other units; run 'vcm disable {of}' first",
             unit.stem(),
             wider.display()
         )));
@@ -168,23 +169,23 @@ pub fn checked(root: &Root, manager: &Manager, name: &str) -> Result<Service, Fa
     }
     if shown.load != "loaded" {
         return Err(refused(format!(
-            "systemd does not know {name} (it says '{}'); 'systemctl daemon-reload' makes it read its files anew",
+            "systemd does not know {name} (it reports '{}'); run 'systemctl daemon-reload'",
             shown.load
         )));
     }
     if shown.refuses {
         return Err(refused(format!(
-            "{name} may not be started or stopped by hand (RefuseManualStart=, RefuseManualStop=)"
+            "{name} may not be started or stopped manually (RefuseManualStart=, RefuseManualStop=)"
         )));
     }
     if shown.active != "active" || shown.main <= 0 {
         let how = if shown.active == "active" {
             "has no main process".to_owned()
         } else {
-            format!("is not active but {}", shown.active)
+            format!("is not active: {}", shown.active)
         };
         return Err(refused(format!(
-            "{name} {how}, so there is nothing to compare; 'systemctl start {name}', or leave it out"
+            "{name} {how}, so there is nothing to compare; start it ('systemctl start {name}') or omit it"
         )));
     }
     let role = role(root, &unit);
@@ -200,7 +201,7 @@ fn writable(file: &Path) -> Result<(), String> {
         .unwrap_or(Path::new("/"))
         .to_path_buf();
     if !existing.is_dir() {
-        return Err(format!("{} is no folder", existing.display()));
+        return Err(format!("{} is not a folder", existing.display()));
     }
     access(&existing, AccessFlags::W_OK)
         .map_err(|error| format!("{}: {}", existing.display(), std::io::Error::from(error)))
@@ -227,12 +228,12 @@ mod tests {
     #[test]
     fn wrong_patterns_are_told() {
         for (pattern, words) in [
-            ("a@{1", "not closed"),
-            ("a}", "none is open"),
+            ("a@{1", "unmatched opening brace"),
+            ("a}", "unmatched closing brace"),
             ("a@{,1}", "empty"),
-            ("a@{5..1}", "no range"),
-            ("a@{x..y}", "no range"),
-            ("a@{{1}}", "inside"),
+            ("a@{5..1}", "not an ascending range"),
+            ("a@{x..y}", "not a range of numbers"),
+            ("a@{{1}}", "nested braces"),
             ("a@{0..99999}", "at most 1000"),
             (",", "names no unit"),
         ] {

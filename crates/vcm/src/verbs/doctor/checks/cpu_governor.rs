@@ -9,9 +9,8 @@ pub const CHECK: Check = Check {
     severity: Severity::Problem,
     looks_for: "CPUs whose frequency governor is not 'performance'",
     test: Test::Once(test),
-    why: "Storage daemons sleep and wake thousands of times a second. A governor that follows the load \
-          lowers the clock in between, so each operation begins on a slow CPU; and every measurement says \
-          something about the governor.",
+    why: "Storage daemons sleep and wake thousands of times a second. A governor that follows the load lowers \
+     the clock in between, so each operation begins on a slow CPU, and every measurement includes the governor.",
     source: Source {
         name: "Linux, CPU Performance Scaling; Ceph, Hardware Recommendations",
         url: "https://docs.kernel.org/admin-guide/pm/cpufreq.html",

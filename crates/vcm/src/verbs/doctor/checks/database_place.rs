@@ -9,10 +9,10 @@ use vcm_inspect::block;
 pub const CHECK: Check = Check {
     id: "database-place",
     severity: Severity::Note,
-    looks_for: "a BlueStore OSD on a turning disk without block.db on flash",
+    looks_for: "a BlueStore OSD on a spinning disk without block.db on flash",
     test: Test::Each(osd, test),
-    why: "BlueStore's metadata and small writes go through RocksDB. On a turning disk they seek against \
-          the data; on flash they cost next to nothing. It is the journal question of today.",
+    why: "BlueStore's metadata and small writes go through RocksDB. On a spinning disk they compete with the \
+     data; on flash they cost little.",
     source: Source {
         name: "Ceph, BlueStore Config Reference, Devices",
         url: "https://docs.ceph.com/en/latest/rados/configuration/bluestore-config-ref/#devices",
@@ -30,13 +30,13 @@ fn test(daemon: &Daemon, survey: &Survey) -> Verdict {
     let path = folder.join(name).shown().to_string();
     match place.rotational {
         Some(true) if name == "block" => Verdict::found(
-            format!("{path} and with it the database is on a turning disk"),
+            format!("{path} and with it the database is on a spinning disk"),
             &mend(daemon, "data", Some("new-db")),
         ),
-        Some(true) => Verdict::found(format!("{path} is on a turning disk"), &mend(daemon, "db", None)),
+        Some(true) => Verdict::found(format!("{path} is on a spinning disk"), &mend(daemon, "db", None)),
         None if !place.disks.is_empty() => {
             let disks = place.disks.into_iter().collect::<Vec<_>>().join(", ");
-            Verdict::NotSeen(format!("a virtual disk does not tell whether it turns ({disks})"))
+            Verdict::NotSeen(format!("a virtual disk does not report whether it spins ({disks})"))
         }
         _ => Verdict::Fine,
     }
@@ -107,6 +107,9 @@ mod tests {
         fake.link("/sys/devices/virtio1/vda", "/sys/class/block/vda");
         fake.link("/dev/vda", "/var/lib/ceph/osd/ceph-3/block");
         let not_seen = fake.not_seen(&CHECK);
-        assert!(not_seen[0].ends_with("a virtual disk does not tell whether it turns (vda)"), "{not_seen:?}");
+        assert!(
+            not_seen[0].ends_with("a virtual disk does not report whether it spins (vda)"),
+            "{not_seen:?}"
+        );
     }
 }

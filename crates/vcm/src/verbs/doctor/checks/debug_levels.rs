@@ -10,9 +10,9 @@ pub const CHECK: Check = Check {
     looks_for: "debug levels above 5 for the log, or levels gathered in memory on the path of every \
                 operation",
     test: Test::Each(ceph, test),
-    why: "Each line is formatted, and allocated, whether or not anybody reads it. Levels above 5 write \
-          gigabytes an hour; the second number gathers lines in memory for a crash. All tuning reports \
-          for flash begin with 0/0, at the price of less to read after a crash.",
+    why: "Each line is formatted and allocated, even if it is never read. Levels above 5 write gigabytes per \
+     hour; the second number keeps lines in memory for a crash. All tuning reports for flash begin with 0/0, at \
+     the price of less information after a crash.",
     source: Source {
         name: "Ceph, Logging and Debugging; Tuning for All Flash Deployments",
         url: "https://docs.ceph.com/en/latest/rados/troubleshooting/log-and-debug/",

@@ -10,8 +10,7 @@ pub const CHECK: Check = Check {
     looks_for: "a process with four fifths of its open files used, or a brick process with room for less \
                 than half as many bricks again (256 directories each)",
     test: Test::Each(every, test),
-    why: "At the limit a process can open no file and accept no connection: everything that it serves fails \
-          at once, with 'Too many open files'.",
+    why: "At the limit a process can open no file and accept no connection: 'Too many open files'.",
     source: Source {
         name: "getrlimit(2), RLIMIT_NOFILE; GlusterFS issue 4134 for bricks",
         url: "https://man7.org/linux/man-pages/man2/getrlimit.2.html",

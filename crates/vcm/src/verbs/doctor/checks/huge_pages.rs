@@ -10,10 +10,9 @@ pub const CHECK: Check = Check {
     looks_for: "transparent huge pages 'always' under an allocator that does not expect them, or 'never' \
                 under vcmalloc",
     test: Test::Each(every, test),
-    why: "With 'always' the kernel fills 2 MiB wherever a few pages are touched, and what an allocator \
-          gives back page by page comes back as huge pages: memory grows by up to the fragmentation. \
-          Ceph's daemons forbid it to themselves for that reason. vcmalloc advises only dense, warm \
-          blocks, for which 'madvise' is enough.",
+    why: "With 'always' the kernel fills 2 MiB for a few touched pages, and pages that an allocator releases one \
+     by one return as huge pages: memory grows by up to the fragmentation. Ceph's daemons switch it off for that \
+     reason. vcmalloc advises only dense, warm blocks, for which 'madvise' suffices.",
     source: Source {
         name: "Ceph pull request 31582 (prctl PR_SET_THP_DISABLE)",
         url: "https://github.com/ceph/ceph/pull/31582",

@@ -10,11 +10,11 @@ use vcm_inspect::block::{self, Place};
 pub const CHECK: Check = Check {
     id: "journal-place",
     severity: Severity::Problem,
-    looks_for: "a FileStore journal on the disk that holds the data, on a turning disk, or in memory",
+    looks_for: "a FileStore journal on the disk of the data, on a spinning disk, or in memory",
     test: Test::Each(osd, test),
-    why: "Every write goes to the journal first, in small synchronous pieces, and then to the data. On \
-          one disk the two halve each other's throughput, and a turning disk seeks between them; in \
-          memory the journal is lost with the power, and with it the OSD.",
+    why: "Every write goes to the journal first, in small synchronous pieces, and then to the data. On one disk \
+     the two halve each other's throughput, and a spinning disk seeks between them; a journal in memory is lost \
+     in a power cut, and the OSD with it.",
     source: Source {
         name: "Ceph, Journal Config Reference",
         url: "https://docs.ceph.com/en/pacific/rados/configuration/journal-ref/",
@@ -51,11 +51,11 @@ fn test(daemon: &Daemon, survey: &Survey) -> Verdict {
     let shared = journal.disks.intersection(&data.disks).next();
     match (shared, journal.rotational) {
         (Some(disk), turns) => {
-            let turns = if turns == Some(true) { ", which turns" } else { "" };
+            let turns = if turns == Some(true) { ", a spinning disk" } else { "" };
             Verdict::found(format!("the journal {shown} and the data share {disk}{turns}"), &mend(daemon))
         }
         (None, Some(true)) => {
-            Verdict::found(format!("the journal {shown} is on {disks}, which turns"), &mend(daemon))
+            Verdict::found(format!("the journal {shown} is on {disks}, a spinning disk"), &mend(daemon))
         }
         _ => Verdict::Fine,
     }
@@ -91,7 +91,7 @@ mod tests {
         let fake = filestore();
         let what = fake.finding(&CHECK);
         assert!(
-            what.ends_with("/var/lib/ceph/osd/ceph-3/journal and the data share sda, which turns"),
+            what.ends_with("/var/lib/ceph/osd/ceph-3/journal and the data share sda, a spinning disk"),
             "{what}"
         );
     }
@@ -102,7 +102,7 @@ mod tests {
         fake.write("/sys/devices/sdb/queue/rotational", "1\n");
         fake.link("/sys/devices/sdb", "/sys/class/block/sdb");
         fake.link("/dev/sdb", "/var/lib/ceph/osd/ceph-3/journal");
-        assert!(fake.finding(&CHECK).contains("is on sdb, which turns"));
+        assert!(fake.finding(&CHECK).contains("is on sdb, a spinning disk"));
     }
 
     #[test]

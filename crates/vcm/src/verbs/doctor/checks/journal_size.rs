@@ -10,9 +10,8 @@ pub const CHECK: Check = Check {
     severity: Severity::Problem,
     looks_for: "a FileStore journal smaller than 2 x expected throughput x filestore_max_sync_interval",
     test: Test::Each(osd, test),
-    why: "Between two synchronisations the journal takes everything that is written. When it is full the \
-          OSD stops writes until the data's disk has caught up, which shows as throughput that comes in \
-          bursts.",
+    why: "Between two synchronisations the journal takes all writes. When it is full the OSD stops writes until \
+     the data disk has caught up: throughput in bursts.",
     source: Source {
         name: "Ceph, Journal Config Reference: osd journal size = 2 x (expected throughput x max sync interval)",
         url: "https://docs.ceph.com/en/pacific/rados/configuration/journal-ref/",

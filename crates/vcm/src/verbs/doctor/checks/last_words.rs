@@ -10,11 +10,10 @@ use vcmalloc_core::options::OptionId;
 pub const CHECK: Check = Check {
     id: "last-words",
     severity: Severity::Note,
-    looks_for: "last_words with a folder that is not there or that the process may not write to, or without profile",
+    looks_for: "last_words with a missing folder or one that the process may not write, or without profile",
     test: Test::Each(every, test),
-    why: "What a process held when it was killed for memory is written once, at that moment: a folder that is missing \
-          or closed to the process's user is found out too late, and without profile=on the file tells how much was held \
-          but not by whom.",
+    why: "The report is written once, just before an out-of-memory kill: too late to notice a missing or \
+     unwritable folder. Without profile=on it names no call sites.",
     source: Source { name: "docs/design/last-words.md", url: "docs/reference/options.md#last_words" },
 };
 

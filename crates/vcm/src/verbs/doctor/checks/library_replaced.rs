@@ -7,10 +7,10 @@ use vcm_foreign::Shown;
 pub const CHECK: Check = Check {
     id: "library-replaced",
     severity: Severity::Note,
-    looks_for: "an allocator that was upgraded on disk while the process runs on the old one",
+    looks_for: "an allocator upgraded on disk while the process runs on the old one",
     test: Test::Each(every, test),
-    why: "The process keeps the file that it loaded. Fixes and new defaults come with the next start, \
-          perhaps at a moment that nobody chose.",
+    why: "The process keeps the file that it loaded. Fixes and new defaults come with its next, perhaps \
+     unplanned, start.",
     source: Source {
         name: "proc_pid_maps(5), '(deleted)'",
         url: "https://man7.org/linux/man-pages/man5/proc_pid_maps.5.html",

@@ -13,8 +13,8 @@ pub const CHECK: Check = Check {
     looks_for: "a heap of vcmalloc that holds more than twice what the program uses, and 64 MiB more, at two looks three seconds \
                 apart",
     test: Test::Each(every, test),
-    why: "Idle memory goes back within about two seconds. What stays longer has a reason: caches that are allowed it, few blocks \
-          that hold their spans, or a process without a janitor, which gives back only while it allocates.",
+    why: "Idle memory is released within about two seconds. Reasons for more: caches within their limit, a few \
+     blocks that pin their spans, or a process without a janitor, which releases only while it allocates.",
     source: Source {
         name: "docs/design/memory-comes-back.md",
         url: "docs/design/memory-comes-back.md#without-a-janitor",
@@ -52,7 +52,10 @@ fn test(daemon: &Daemon, _: &Survey) -> Verdict {
                 )],
                 Reason::Caches => vec![format!("{release}    # once; cache_limit bounds them")],
                 Reason::Spans => {
-                    vec![format!("vcm profile {} --pinned    # who holds the spans", daemon.process.id)]
+                    vec![format!(
+                        "vcm profile {} --pinned    # call sites that hold the spans",
+                        daemon.process.id
+                    )]
                 }
                 Reason::Quarantine => {
                     vec!["# the hardened library keeps freed blocks back for a while, by design".into()]

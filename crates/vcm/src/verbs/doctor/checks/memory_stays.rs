@@ -13,8 +13,8 @@ pub const CHECK: Check = Check {
     test: Test::Each(bricks, test),
     why: "When volumes are stopped or deleted their bricks leave the shared process, but most allocators \
           keep the memory: ten seconds after 116 of 120 bricks had left, glibc held 250 to 290 MiB, TCMalloc \
-          270 to 320, jemalloc 190 to 360, vcmalloc 40 to 55. It gives memory back within seconds, without \
-          another call of malloc.",
+          270 to 320, jemalloc 190 to 360, vcmalloc 40 to 55. It releases memory within seconds, without another \
+          call of malloc.",
     source: Source {
         name: "results/gluster-detach.md (vcm lab gluster detach)",
         url: "results/gluster-detach.md",

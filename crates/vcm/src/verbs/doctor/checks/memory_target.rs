@@ -11,8 +11,8 @@ pub const CHECK: Check = Check {
     looks_for: "osd_memory_target above 80 % of a memory limit, all targets together above 80 % of the \
                 machine's memory, or an OSD more than 15 % above its target",
     test: Test::Once(test),
-    why: "The target is an aim, not a limit: an OSD overshoots it, most of all in recovery. Without room \
-          above it the kernel ends the OSD, at the moment when the cluster needs it.",
+    why: "The target is an aim, not a limit: an OSD overshoots it, most in recovery. Without room above it the \
+     kernel kills the OSD when the cluster needs it.",
     source: Source {
         name: "Ceph, Hardware Recommendations, Memory; osd_memory_target_cgroup_limit_ratio (0.8)",
         url: "https://docs.ceph.com/en/latest/start/hardware-recommendations/#memory",
@@ -77,7 +77,7 @@ fn of_one(osd: &Daemon, target: f64) -> Vec<Seen> {
         );
         let mend = [
             format!(
-                "ceph tell {} heap stats    # what the allocator holds, and what it could give back",
+                "ceph tell {} heap stats    # memory of the allocator, and how much it could release",
                 osd.label
             ),
             format!("ceph tell {} dump_mempools    # what Ceph holds", osd.label),

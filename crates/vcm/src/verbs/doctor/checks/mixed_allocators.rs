@@ -12,9 +12,8 @@ pub const CHECK: Check = Check {
     looks_for: "jemalloc loaded beside the allocator that serves the process, or an allocator that was \
                 opened later",
     test: Test::Each(every, test),
-    why: "RocksDB looks for jemalloc's own functions and uses them when it finds them, while malloc goes \
-          elsewhere: blocks are then freed by an allocator that did not make them. That broke Ceph with \
-          jemalloc and is why its support was dropped.",
+    why: "RocksDB uses jemalloc's own functions if it finds them, while malloc goes elsewhere: blocks are then \
+     freed by another allocator than their own. Ceph dropped its support of jemalloc for that reason.",
     source: Source { name: "Ceph tracker 20557", url: "https://tracker.ceph.com/issues/20557" },
 };
 

@@ -8,10 +8,10 @@ pub const CHECK: Check = Check {
     severity: Severity::Problem,
     looks_for: "an OSD whose program was built without TCMalloc, so that osd_memory_target has no effect",
     test: Test::Each(osd, test),
-    why: "Ceph decides at build time whether it can ask its allocator how much memory it holds. Without \
+    why: "Ceph decides at build time whether it can read the allocator's memory use. Without \
           it the BlueStore caches keep a fixed size, 'heap stats' answers \"not using tcmalloc!\", and \
-          plain glibc malloc serves the daemon. Debian 12's packages are built so, and several of \
-          Ubuntu's were for a while without anybody noticing.",
+          plain glibc malloc serves the daemon. Debian 12's packages are built so, as were several of Ubuntu's, \
+          unnoticed for a while.",
     source: Source {
         name: "Launchpad bug 2016845 (Ceph packages without TCMalloc, 20 to 30 % slower)",
         url: "https://bugs.launchpad.net/bugs/2016845",
@@ -27,7 +27,8 @@ fn test(daemon: &Daemon, _: &Survey) -> Verdict {
     }
     let target = daemon.ceph.as_ref().and_then(|ceph| ceph.get("osd_memory_target"));
     let target = target.map_or(String::new(), |set| format!(" ({}, {})", set.value, set.origin));
-    let what = format!("its program does not ask any allocator, so osd_memory_target{target} has no effect");
+    let what =
+        format!("its program reads no allocator's memory use, so osd_memory_target{target} has no effect");
     let mut mend = vec![
         "ceph config set osd bluestore_cache_autotune false".to_string(),
         "ceph config set osd bluestore_cache_size 1073741824    # by hand; then restart the OSDs".to_string(),

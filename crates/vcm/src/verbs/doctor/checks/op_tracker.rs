@@ -8,9 +8,8 @@ pub const CHECK: Check = Check {
     severity: Severity::Note,
     looks_for: "osd_enable_op_tracker on",
     test: Test::Each(osd, test),
-    why: "The op tracker notes the steps of every operation, with allocations of its own. It is what \
-          shows slow requests and dump_historic_ops, so keep it where you need them; the tuning reports \
-          for flash turn it off.",
+    why: "The op tracker records the steps of every operation, with allocations. Slow requests and \
+     dump_historic_ops need it; the tuning reports for flash turn it off.",
     source: Source {
         name: "Ceph wiki, Tuning for All Flash Deployments",
         url: "https://tracker.ceph.com/projects/ceph/wiki/Tuning_for_All_Flash_Deployments",

@@ -10,7 +10,7 @@ pub const CHECK: Check = Check {
     looks_for: "options of vcmalloc with a wrong name or value, in the environment or the config file, and a \
                 config file that the process may not read",
     test: Test::Each(every, test),
-    why: "The library says so once on stderr at the start and goes on with the default.",
+    why: "The library reports it once on stderr at start and uses the default.",
     source: Source { name: "docs/reference/options.md", url: "docs/reference/options.md" },
 };
 

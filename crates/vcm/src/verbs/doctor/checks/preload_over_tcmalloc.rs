@@ -8,11 +8,11 @@ use vcm_inspect::allocator::Kind;
 pub const CHECK: Check = Check {
     id: "preload-over-tcmalloc",
     severity: Severity::Danger,
-    looks_for: "another malloc in front of a TCMalloc whose MallocExtension the daemon asks",
+    looks_for: "another malloc in front of a TCMalloc whose MallocExtension the daemon uses",
     test: Test::Each(every, test),
-    why: "ceph-osd steers its caches by generic.heap_size - tcmalloc.pageheap_unmapped_bytes. Another \
-          malloc leaves TCMalloc's heap empty, so the daemon believes that it uses nothing and its caches \
-          grow far beyond osd_memory_target.",
+    why: "ceph-osd steers its caches by generic.heap_size - tcmalloc.pageheap_unmapped_bytes. Another malloc \
+     leaves TCMalloc's heap empty, so the daemon sees no memory use and its caches grow far beyond \
+     osd_memory_target.",
     source: Source {
         name: "Ceph pull request 46062: 32 GB with libc's malloc, 9 GB with TCMalloc, at a target of 8 GB",
         url: "https://github.com/ceph/ceph/pull/46062",
@@ -42,8 +42,7 @@ fn test(daemon: &Daemon, _: &Survey) -> Verdict {
 }
 
 fn mend(daemon: &Daemon) -> Vec<String> {
-    let mut mend =
-        vec!["# take the preload away, or put vcmalloc's stand-in libtcmalloc.so.4 in its place:".into()];
+    let mut mend = vec!["# remove the preload, or replace it by vcmalloc's libtcmalloc.so.4:".into()];
     mend.extend(daemon.enabling());
     mend
 }

@@ -9,7 +9,7 @@ pub const CHECK: Check = Check {
     severity: Severity::Problem,
     looks_for: "an LD_PRELOAD in a process's environment that the loader did not load",
     test: Test::Each(every, test),
-    why: "The loader says one line on stderr and goes on without the library: a wrong path, a path that \
+    why: "The loader prints one line on stderr and continues without the library: a wrong path, a path that \
           the unit's sandbox hides (ProtectHome, PrivateTmp), another architecture, or a program that \
           gains privileges.",
     source: Source {

@@ -7,10 +7,9 @@ use vcm_foreign::Shown;
 pub const CHECK: Check = Check {
     id: "restart-pending",
     severity: Severity::Problem,
-    looks_for: "a unit whose files set another LD_PRELOAD than the one that its process was started with",
+    looks_for: "a unit whose files set another LD_PRELOAD than that of its process",
     test: Test::Each(every, test),
-    why: "A drop-in takes effect at the next start only; until then the daemon runs on the allocator it \
-          had.",
+    why: "A drop-in takes effect at the next start.",
     source: Source { name: "docs/guides/ceph.md", url: "docs/guides/ceph.md" },
 };
 

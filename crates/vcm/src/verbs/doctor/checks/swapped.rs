@@ -9,9 +9,8 @@ pub const CHECK: Check = Check {
     severity: Severity::Problem,
     looks_for: "more than 16 MiB of a daemon swapped out",
     test: Test::Each(every, test),
-    why: "A storage daemon answers from memory or it answers late: one page that has to come back from a \
-          disk costs more than the operation. Heartbeats that wait for swap make OSDs look dead, and \
-          recovery adds load.",
+    why: "One page that returns from disk costs more than an operation. Heartbeats that wait for swap make OSDs \
+     look dead, and recovery adds load.",
     source: Source {
         name: "Ceph, Hardware Recommendations, Memory",
         url: "https://docs.ceph.com/en/latest/start/hardware-recommendations/#memory",
@@ -36,7 +35,7 @@ fn test(daemon: &Daemon, survey: &Survey) -> Verdict {
 
 fn mend(daemon: &Daemon) -> Vec<String> {
     let less = "echo vm.swappiness=1 | sudo tee /etc/sysctl.d/60-swappiness.conf && sudo sysctl --system";
-    let lines = [less, "# what is swapped out comes back by a restart:"].map(str::to_string);
+    let lines = [less, "# a restart brings swapped pages back:"].map(str::to_string);
     lines.into_iter().chain(daemon.restarting()).collect()
 }
 

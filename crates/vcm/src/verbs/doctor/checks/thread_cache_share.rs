@@ -9,10 +9,10 @@ pub const CHECK: Check = Check {
     severity: Severity::Problem,
     looks_for: "TCMalloc's cache bound divided by the threads: less than 512 KiB each",
     test: Test::Each(every, test),
-    why: "TCMalloc divides one bound among all threads. Where the share is small, threads take from and \
-          return to the central lists under locks: 33 % of an OSD's CPU at 1 MiB against 11 % at 32 MiB, \
-          and a quarter of the speed in 2015. Newer versions keep at least 512 KiB a thread instead, so \
-          then it is the bound that does not hold. vcmalloc's caches belong to CPUs, so neither happens.",
+    why: "TCMalloc divides one bound among all threads. With a small share threads use the central lists under \
+     locks: 33 % of an OSD's CPU at 1 MiB against 11 % at 32 MiB, \
+          and a quarter of the speed in 2015. Newer versions keep at least 512 KiB per thread, so the bound does \
+          not hold. vcmalloc's caches belong to CPUs.",
     source: Source {
         name: "The Ceph and TCMalloc performance story (2015); gperftools issue 1511 (2024)",
         url: "https://github.com/gperftools/gperftools/issues/1511",

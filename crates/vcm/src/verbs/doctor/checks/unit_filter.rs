@@ -8,12 +8,11 @@ use vcm_foreign::Shown;
 pub const CHECK: Check = Check {
     id: "unit-filter",
     severity: Severity::Problem,
-    looks_for: "a daemon on vcmalloc whose unit's SystemCallFilter= ends it, or fails it, for a call that vcmalloc \
-                makes with these options",
+    looks_for: "a daemon on vcmalloc whose unit's SystemCallFilter= kills it, or fails, for a call that vcmalloc \
+     makes with these options",
     test: Test::Each(every, test),
-    why: "A unit's filter holds before the library is loaded and cannot be read from inside, so the first such \
-          call ends the daemon, maybe days later. 'vcm enable' sets the options that keep to what the filter \
-          lets pass.",
+    why: "A unit's filter precedes the library and is not readable from inside, so the first such call kills the \
+     daemon, maybe days later. 'vcm enable' sets the options that fit the filter.",
     source: Source { name: "docs/reference/system-calls.md", url: "docs/reference/system-calls.md" },
 };
 
@@ -32,7 +31,7 @@ fn test(daemon: &Daemon, survey: &Survey) -> Verdict {
             let without = |(name, value): &(String, String)| format!("{name}={value}");
             let missing: Vec<String> = fitted.variables.iter().map(without).collect();
             let what = format!(
-                "its unit's SystemCallFilter= ends it for calls that it makes without {}",
+                "its unit's SystemCallFilter= kills it for calls that it makes without {}",
                 missing.join(" ")
             );
             Verdict::found(what, &daemon.enabling())
@@ -71,6 +70,6 @@ mod tests {
     #[test]
     fn a_filter_that_no_option_helps_with_names_the_calls() {
         let found = with_filter("SystemCallFilter=~madvise", &[]).finding(&CHECK);
-        assert!(found.contains("ends it for madvise"), "{found}");
+        assert!(found.contains("kills it for madvise"), "{found}");
     }
 }

@@ -12,9 +12,8 @@ pub const CHECK: Check = Check {
     looks_for: "TCMALLOC_* and VCM_* variables in /etc/default/ceph or /etc/sysconfig/ceph that a daemon \
                 did not get",
     test: Test::Each(ceph, test),
-    why: "Only systemd units of packages read that file. When daemons moved into containers \
-          (ceph-container, cephadm, rook) the tuning stayed behind, and daemons that were started before \
-          an edit do not have it either.",
+    why: "Only systemd units of packages read that file. Daemons in containers (ceph-container, cephadm, rook) \
+     do not have the tuning, nor do daemons started before an edit.",
     source: Source {
         name: "Ceph pull request 41805 (cephadm daemons lost the thread cache setting)",
         url: "https://github.com/ceph/ceph/pull/41805",

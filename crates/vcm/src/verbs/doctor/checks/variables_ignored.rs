@@ -12,9 +12,9 @@ pub const CHECK: Check = Check {
     looks_for: "TCMALLOC_* variables that have no effect: no TCMalloc serves the process, or its version \
                 ignores them",
     test: Test::Each(every, test),
-    why: "A setting that does nothing is worse than none: it is believed. gperftools ignored \
-          TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES before 2.2, which is why 4 KiB writes ran at a quarter of \
-          their speed in 2015 even where somebody had set it; and it silently cuts values above 1 GiB.",
+    why: "A setting without effect misleads. gperftools ignored TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES before \
+     2.2, so 4 KiB writes ran at a quarter of their speed in 2015 although it was set; it silently cuts values \
+     above 1 GiB.",
     source: Source {
         name: "The Ceph and TCMalloc performance story (2015); gperftools issues 588 and 1367",
         url: "https://ceph.io/en/news/blog/2015/the-ceph-and-tcmalloc-performance-story",
