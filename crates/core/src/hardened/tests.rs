@@ -263,7 +263,7 @@ fn with_marks() -> Option<Box<Hardened<Fake>>> {
     let page = heap.heap.os.map(4096)?;
     let can_mark = heap.heap.os.mark_pages(page, 4096);
     if !can_mark {
-        eprintln!("not tested: this kernel marks no guard pages (Linux 6.13 does)");
+        vcmalloc_tests::skip!("this kernel marks no guard pages (Linux 6.13 does)");
     }
     can_mark.then_some(heap)
 }

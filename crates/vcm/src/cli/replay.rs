@@ -10,7 +10,7 @@ Examples:
   vcm replay osd.vct --allocators glibc,vcmalloc,./mine.so --repeat 9
   vcm replay osd.vct --paced                         at the recorded times, for memory released while idle
   vcm replay osd.vct --paced --speed 4 --json
-  vcm replay osd.vct --rest 10s                      what comes back when the trace has ended
+  vcm replay osd.vct --rest 10s                      memory released after the trace
   vcm replay osd.vct --html report.html
 
 Allocators: as for 'vcm compare'. The first is the baseline.
