@@ -96,7 +96,14 @@ impl Rounds<'_> {
             let readings = readings(&run, null, &course, self.survey);
             self.courses.entry(runs.arm.name.clone()).or_insert(course);
             runs.trials
-                .insert(round, Trial { readings, stamp: run.stamp, notes: run.notes, course: Vec::new() });
+                .insert(round, Trial {
+                    readings,
+                    stamp: run.stamp,
+                    notes: run.notes,
+                    course: Vec::new(),
+                    idle: None,
+                    said: String::new(),
+                });
         }
     }
 
