@@ -29,8 +29,10 @@ pub struct Job {
     pub folder: Option<PathBuf>,
     /// User and group, instead of this process's.
     pub user: Option<(u32, u32)>,
-    /// Its output goes to the null device, and no memory is read while it runs: a reader holds up page faults.
+    /// No memory is read while it runs: a reader holds up page faults.
     pub is_quiet: bool,
+    /// Its standard output goes to the null device.
+    pub discards_output: bool,
     /// Makes the command a server.
     pub service: Option<Service>,
     /// For everything that a trial waits for: the command, or readiness, or the load.

@@ -80,7 +80,7 @@ impl<'a> Course<'a> {
             command.uid(user).gid(group);
         }
         let input = given(job, &mut command).map_err(anyhow::Error::from)?;
-        command.stdout(if job.is_quiet { Stdio::null() } else { shared(&output)? }).stderr(shared(&errors)?);
+        command.stdout(if job.discards_output { Stdio::null() } else { shared(&output)? }).stderr(shared(&errors)?);
         let started = Instant::now();
         let main = tree
             .start(&mut command)
