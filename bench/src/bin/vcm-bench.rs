@@ -194,7 +194,8 @@ fn run_on_cores(seconds: f64, names: &[String], output: Option<&Path>, places: &
     let (folder, file) = Folder::new(output, &places.ours, "cores")?;
     let session = Session { runner: &runner, cells: &cells, allocators: &allocators, extras: &[], passes: 1 };
     let rows = session.run(file)?;
-    let origin = Origin::here(&Summary::of(&rows).allocators, places).led_by(shelf::origin("vcm-bench", &places.ours));
+    let origin =
+        Origin::here(&Summary::of(&rows).allocators, places).led_by(shelf::origin("vcm-bench", &places.ours));
     let mut seen = None;
     if let Some(svg) = cores::draw(&rows) {
         surroundings::replace(&folder.picture(), &svg)?;
@@ -264,7 +265,9 @@ fn render(rows: &[Row], folder: &Folder, places: Option<&Places>) -> Result<()> 
     ensure!(!rows.is_empty(), "the run has no rows");
     let summary = Summary::of(rows);
     let origin = match places {
-        Some(places) => Origin::here(&summary.allocators, places).led_by(shelf::origin("vcm-bench", &places.ours)),
+        Some(places) => {
+            Origin::here(&summary.allocators, places).led_by(shelf::origin("vcm-bench", &places.ours))
+        }
         None => Origin::of_page(&folder.page()),
     };
     let mut seen = None;

@@ -1,12 +1,10 @@
-//! The clients of servers: `vcm-bench client`, which runs as the load of a row. A load that holds its connections prints
-//! `loaded`, with the KiB that live in the server where it says so, and waits to be ended.
+//! The clients of memcached and redis: `vcm-bench client`, which runs as the load of a row. Those of redis print `loaded` with the
+//! KiB that live in it, and keep their connection.
 
 use crate::load::random::Random;
 use anyhow::{Context, Result, bail, ensure};
-use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const MIB: usize = 1 << 20;
@@ -16,9 +14,6 @@ pub fn run(words: &[String]) -> Result<()> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
         ["memcached", port] => memcached(port),
-        ["http", port] => pool(port, b"GET / HTTP/1.0\r\n\r\n"),
-        ["fastcgi", port, script] => pool(port, &fastcgi(script)),
-        ["sorts", psql, folder, light] => sorts(psql, folder, light.parse()?),
         ["redis-phases", port] => redis_in_phases(port),
         ["redis-batches", port] => redis_in_batches(port),
         _ => bail!("there is no client '{}'", words.join(" ")),
@@ -27,13 +22,6 @@ pub fn run(words: &[String]) -> Result<()> {
 
 fn connect(port: &str) -> Result<TcpStream> {
     TcpStream::connect(("127.0.0.1", port.parse()?)).with_context(|| format!("nobody listens at {port}"))
-}
-
-fn hold(live_kib: Option<u64>) -> ! {
-    println!("loaded {}", live_kib.map_or_else(String::new, |kib| kib.to_string()));
-    loop {
-        std::thread::park();
-    }
 }
 
 /// Four connections that set values of many sizes, and read every second one back.
@@ -64,64 +52,10 @@ fn memcached(port: &str) -> Result<()> {
     };
     std::thread::scope(|scope| {
         let clients = [0, 1, 2, 3].map(|number| scope.spawn(move || client(number)));
-        clients.into_iter().try_for_each(|client| client.join().unwrap_or_else(|_| bail!("a client panicked")))
+        clients
+            .into_iter()
+            .try_for_each(|client| client.join().unwrap_or_else(|_| bail!("a client panicked")))
     })
-}
-
-/// A request of FastCGI: a beginning, the parameters, and no input.
-fn fastcgi(script: &str) -> Vec<u8> {
-    let mut words = Vec::new();
-    for (name, value) in [("SCRIPT_FILENAME", script), ("SCRIPT_NAME", "/"), ("REQUEST_METHOD", "GET")] {
-        words.extend([name.len() as u8, value.len() as u8]);
-        words.extend(name.bytes().chain(value.bytes()));
-    }
-    let record = |kind: u8, body: &[u8]| {
-        let [high, low] = (body.len() as u16).to_be_bytes();
-        [&[1, kind, 0, 1, high, low, 0, 0], body].concat()
-    };
-    [record(1, &[0, 1, 0, 0, 0, 0, 0, 0]), record(4, &words), record(4, b""), record(5, b"")].concat()
-}
-
-/// Twelve requests to four children, four at a time, so that each child gets some; each answers with its number.
-fn pool(port: &str, request: &[u8]) -> Result<()> {
-    let mut answers = Vec::new();
-    for _ in 0..3 {
-        let mut streams = [0; 4].map(|_| connect(port)).into_iter().collect::<Result<Vec<_>>>()?;
-        streams.iter_mut().try_for_each(|stream| stream.write_all(request))?;
-        for mut stream in streams {
-            let mut reply = Vec::new();
-            stream.read_to_end(&mut reply)?;
-            let reply = String::from_utf8_lossy(&reply).into_owned();
-            let number = reply.split_once("\r\n\r\n").and_then(|(_, body)| body.lines().next()?.parse::<u32>().ok());
-            answers.push(number.context("a child did not answer with its number")?);
-        }
-    }
-    let children = answers.iter().collect::<BTreeSet<_>>().len();
-    ensure!(children == 4, "{} answers of {children} children", answers.len());
-    Ok(())
-}
-
-/// Four sessions that sort once, and then ask `light` trivial questions, ten a second.
-fn sorts(psql: &str, folder: &str, light: usize) -> Result<()> {
-    const SORT: &str = "select count(*) from (select md5(g::text) m from generate_series(1, 600000) g order by m) t;\n";
-    let mut sessions = Vec::new();
-    for _ in 0..4 {
-        let mut command = Command::new(psql);
-        command.args(["-h", folder, "-U", "idle", "-d", "postgres", "-qAtX"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut session = command.spawn().context("cannot run psql")?;
-        let (asks, answers) = (session.stdin.take(), session.stdout.take());
-        sessions.push((asks.context("no input")?, BufReader::new(answers.context("no output")?)));
-    }
-    for question in std::iter::once(SORT).chain(std::iter::repeat_n("select 1;\n", light)) {
-        for (asks, _) in &mut sessions {
-            asks.write_all(question.as_bytes())?;
-        }
-        for (_, answers) in &mut sessions {
-            ensure!(answers.read_line(&mut String::new())? > 0, "a session broke off");
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    hold(None)
 }
 
 /// A connection to redis, and the keys that it has set.
@@ -195,7 +129,9 @@ impl Redis {
             line.clear();
             ensure!(self.replies.read_line(&mut line)? > 0, "redis broke off");
             if let Some(bytes) = line.strip_prefix("used_memory:") {
-                hold(Some(bytes.trim().parse::<u64>()? / 1024));
+                println!("loaded {}", bytes.trim().parse::<u64>()? / 1024);
+                std::thread::sleep(Duration::from_secs(600));
+                return Ok(());
             }
         }
     }

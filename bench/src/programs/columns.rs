@@ -37,13 +37,23 @@ pub fn understood(text: &str) -> Result<Vec<String>> {
 }
 
 /// The preloads of these names that are here, and the files of `NAME=FILE`; copies of all lie in the folder.
-pub fn preloads(names: &[String], added: &[String], is_traced: bool, places: &Places, folder: &Path) -> Result<Vec<Column>> {
-    let known: Vec<String> =
-        names.iter().filter(|name| allocators::known(name).is_some() || ["default", "all"].contains(&name.as_str())).cloned().collect();
+pub fn preloads(
+    names: &[String],
+    added: &[String],
+    is_traced: bool,
+    places: &Places,
+    folder: &Path,
+) -> Result<Vec<Column>> {
+    let known: Vec<String> = names
+        .iter()
+        .filter(|name| allocators::known(name).is_some() || ["default", "all"].contains(&name.as_str()))
+        .cloned()
+        .collect();
     let chosen = allocators::chosen(&known, |allocator| allocator.is_peer).map_err(anyhow::Error::msg)?;
     let mut arms: Vec<Arm> = allocators::ready(&chosen, places).iter().map(Arm::of).collect();
     for added in added {
-        let (name, file) = added.split_once('=').with_context(|| format!("--add {added}: write NAME=FILE"))?;
+        let (name, file) =
+            added.split_once('=').with_context(|| format!("--add {added}: write NAME=FILE"))?;
         ensure!(arms.iter().all(|arm| arm.name != name), "--add {added}: '{name}' is another column");
         let arm = Arm::preloading(Path::new(file)).map_err(anyhow::Error::msg)?;
         arms.push(Arm { name: name.to_owned(), ..arm });
@@ -63,14 +73,16 @@ pub fn preloads(names: &[String], added: &[String], is_traced: bool, places: &Pl
 
 /// The crates of these names, each with a binary of its own. What does not build is named on stderr.
 pub fn crates(names: &[String], places: &Places) -> Result<Vec<Column>> {
-    let bench = own_bench().context("their programs are bench/rust: run this in the repository of vcmalloc")?;
+    let bench =
+        own_bench().context("their programs are bench/rust: run this in the repository of vcmalloc")?;
     let is_chosen = |name: &str| names.iter().any(|one| one == name || one == "default" || one == "all");
     let mut columns = Vec::new();
     for (name, _) in CRATES.iter().filter(|(name, _)| is_chosen(name)) {
         match built(name, &bench.join("rust"), &places.built_peers.with_file_name("rust-allocators")) {
             Ok(rust) => {
                 let (library, expected) = (None, Expected::Anything);
-                let arm = Arm { name: (*name).to_owned(), library, settings: Vec::new(), expected, is_ours: false };
+                let arm =
+                    Arm { name: (*name).to_owned(), library, settings: Vec::new(), expected, is_ours: false };
                 columns.push(Column { arm, rust: Some(rust), is_traced: false });
             }
             Err(error) => eprintln!("without {name}: {error:#}"),
@@ -99,7 +111,8 @@ fn built(name: &str, rust: &Path, target: &Path) -> Result<PathBuf> {
 /// The crate and version of a global allocator, for the page.
 pub fn version_of(name: &str) -> Option<String> {
     let (_, package) = CRATES.iter().find(|(known, package)| *known == name && !package.is_empty())?;
-    let lock = std::fs::read_to_string(workspace(name, &own_bench()?.join("rust")).join("Cargo.lock")).ok()?;
+    let lock =
+        std::fs::read_to_string(workspace(name, &own_bench()?.join("rust")).join("Cargo.lock")).ok()?;
     let (_, rest) = lock.split_once(&format!("name = \"{package}\"\nversion = \""))?;
     Some(format!("{package} {}", rest.split('"').next()?))
 }

@@ -40,7 +40,8 @@ impl Ground {
     /// The user and group of programs that refuse root; none for anybody else.
     pub fn unprivileged(&self) -> Option<(u32, u32)> {
         let named = |name: &str| User::from_name(name).ok().flatten();
-        let user = geteuid().is_root().then(|| ["postgres", "nobody"].into_iter().find_map(named)).flatten()?;
+        let user =
+            geteuid().is_root().then(|| ["postgres", "nobody"].into_iter().find_map(named)).flatten()?;
         Some((user.uid.as_raw(), user.gid.as_raw()))
     }
 
@@ -68,7 +69,11 @@ impl Ground {
             "load" => program_beside("vcm-load").map_err(|error| format!("{error:#}")),
             // Each column has its own.
             "rust" => Ok(PathBuf::new()),
-            "crowd" => built("crowd.cc", include_str!("../../programs/crowd.cc"), &["g++", "-O2", "-std=c++17", "-pthread"]),
+            "crowd" => built(
+                "crowd.cc",
+                include_str!("../../programs/crowd.cc"),
+                &["g++", "-O2", "-std=c++17", "-pthread"],
+            ),
             "bursts" => built(
                 "bursts.c",
                 include_str!("../../programs/bursts.c"),
@@ -121,15 +126,24 @@ fn python(module: &str) -> Result<PathBuf, String> {
 /// A program of the path, of the folders of daemons, or of the newest PostgreSQL; a number may end its name.
 fn on_the_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut versions: Vec<PathBuf> =
-        fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten().map(|entry| entry.path().join("bin")).collect();
+    let mut versions: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path().join("bin"))
+        .collect();
     versions.sort();
     let folders = std::env::split_paths(&path).chain(["/usr/sbin".into()]).chain(versions.into_iter().rev());
     let folders: Vec<PathBuf> = folders.collect();
     folders.iter().map(|folder| folder.join(name)).find(|file| file.is_file()).or_else(|| {
         let files = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
-        let is_it = |file: &String| file.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.') == name;
-        files.filter(|file| file.file_name().to_str().is_some_and(|file| is_it(&file.to_owned()))).map(|file| file.path()).max()
+        let is_it = |file: &String| {
+            file.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.') == name
+        };
+        files
+            .filter(|file| file.file_name().to_str().is_some_and(|file| is_it(&file.to_owned())))
+            .map(|file| file.path())
+            .max()
     })
 }
 
@@ -138,6 +152,11 @@ pub fn finished(command: &mut Command) -> Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().with_context(|| format!("cannot run {name}"))?;
     let errors = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{name}: {}; {}", output.status, errors.trim().lines().last().unwrap_or_default());
+    ensure!(
+        output.status.success(),
+        "{name}: {}; {}",
+        output.status,
+        errors.trim().lines().last().unwrap_or_default()
+    );
     Ok(())
 }

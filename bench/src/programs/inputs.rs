@@ -73,14 +73,20 @@ fn repository(ground: &Ground) -> Result<()> {
     let (mut random, mut stream) = (Random::seeded(2), String::new());
     for commit in 0..240 {
         let message = prose(&mut random, 60);
-        write!(stream, "commit refs/heads/main\ncommitter A <a@example.org> {} +0000\n", 1_700_000_000 + commit * 3600)?;
+        write!(
+            stream,
+            "commit refs/heads/main\ncommitter A <a@example.org> {} +0000\n",
+            1_700_000_000 + commit * 3600
+        )?;
         write!(stream, "data {}\n{message}\n", message.len())?;
         let files: Vec<usize> =
             if commit == 0 { (0..200).collect() } else { (0..8).map(|_| random.below(200)).collect() };
         for file in files {
             // The same lines as before, with some of this commit between them.
-            let (mut old, mut new) = (Random::seeded(1000 + file as u64), Random::seeded(5000 + commit * 200 + file as u64));
-            let parts = (0..12).map(|part| prose(if part % 12 == commit as usize % 12 { &mut new } else { &mut old }, 1000));
+            let (mut old, mut new) =
+                (Random::seeded(1000 + file as u64), Random::seeded(5000 + commit * 200 + file as u64));
+            let parts = (0..12)
+                .map(|part| prose(if part % 12 == commit as usize % 12 { &mut new } else { &mut old }, 1000));
             let text: String = parts.collect::<Vec<_>>().join("\n");
             write!(stream, "M 100644 inline folder{}/file{file}\ndata {}\n{text}\n", file % 10, text.len())?;
         }
@@ -99,7 +105,9 @@ fn repository(ground: &Ground) -> Result<()> {
 /// A new PostgreSQL.
 fn database(ground: &Ground) -> Result<()> {
     let mut command = Command::new(ground.found("initdb").map_err(anyhow::Error::msg)?);
-    command.args(["-D", "data", "-U", "idle", "-A", "trust", "--no-sync", "--locale=C"]).current_dir(ground.folder());
+    command
+        .args(["-D", "data", "-U", "idle", "-A", "trust", "--no-sync", "--locale=C"])
+        .current_dir(ground.folder());
     if let Some((user, group)) = ground.unprivileged() {
         command.uid(user).gid(group);
     }

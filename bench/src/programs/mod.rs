@@ -73,7 +73,11 @@ pub struct Choice {
 /// Runs the chosen programs on the chosen allocators in turn, and writes the folder of the run.
 pub fn run(choice: &Choice, places: &Places) -> Result<()> {
     let programs = table::chosen(&choice.only);
-    ensure!(!programs.is_empty(), "no program is called so; `--list` prints all with --only {}", sets().join(","));
+    ensure!(
+        !programs.is_empty(),
+        "no program is called so; `--list` prints all with --only {}",
+        sets().join(",")
+    );
     if choice.list {
         programs.iter().for_each(|program| println!("{}", described(program)));
         return Ok(());
@@ -82,18 +86,25 @@ pub fn run(choice: &Choice, places: &Places) -> Result<()> {
     let names = columns::understood(&choice.allocators)?;
     let ground = Ground::new()?;
     let programs: Vec<&Program> = programs.into_iter().filter(|program| is_here(program, &ground)).collect();
-    let session = Session { columns: columns_for(&programs, &names, choice, places, &ground)?, programs, ground };
+    let session =
+        Session { columns: columns_for(&programs, &names, choice, places, &ground)?, programs, ground };
     session.prepare()?;
     let (folder, file) = Folder::new(choice.out.as_deref(), &places.ours, "programs")?;
     let rows = session.run(choice.rounds, file)?;
     let versions = session.columns.iter().filter_map(|column| {
         let name = &column.arm.name;
-        let version = if column.rust.is_some() { columns::version_of(name) } else { shelf::version_of(column.arm.library.as_ref()?) };
+        let version = if column.rust.is_some() {
+            columns::version_of(name)
+        } else {
+            shelf::version_of(column.arm.library.as_ref()?)
+        };
         Some(format!("- {name}: {}", version?))
     });
     let lines: Vec<String> = shelf::origin("vcm-bench", &places.ours).into_iter().chain(versions).collect();
     let columns: Vec<&str> = session.columns.iter().map(|column| column.arm.name.as_str()).collect();
-    let about = Origin::here(&columns, places).led_by(lines).around(&format!("Medians of {} interleaved rounds.", choice.rounds));
+    let about = Origin::here(&columns, places)
+        .led_by(lines)
+        .around(&format!("Medians of {} interleaved rounds.", choice.rounds));
     folder.write(&about, None, &report::markdown(&rows, choice.against.as_deref()))?;
     ensure!(rows.iter().any(Row::is_finished), "no run counts; the page gives the reasons");
     Ok(())
@@ -127,7 +138,13 @@ fn is_in_rust(program: &Program) -> bool {
     program.figure == Figure::Crate
 }
 
-fn columns_for(programs: &[&Program], names: &[String], choice: &Choice, places: &Places, ground: &Ground) -> Result<Vec<Column>> {
+fn columns_for(
+    programs: &[&Program],
+    names: &[String],
+    choice: &Choice,
+    places: &Places,
+    ground: &Ground,
+) -> Result<Vec<Column>> {
     let mut columns = Vec::new();
     if programs.iter().any(|program| !is_in_rust(program)) {
         columns.extend(columns::preloads(names, &choice.add, choice.tracer, places, ground.folder())?);
@@ -148,14 +165,19 @@ struct Session {
 impl Session {
     fn prepare(&self) -> Result<()> {
         let made: BTreeSet<&str> = self.programs.iter().flat_map(|program| program.made).copied().collect();
-        made.into_iter().try_for_each(|name| inputs::make(name, &self.ground).with_context(|| format!("cannot make {name}")))
+        made.into_iter().try_for_each(|name| {
+            inputs::make(name, &self.ground).with_context(|| format!("cannot make {name}"))
+        })
     }
 
     /// Each row is in the file before the next run starts. What failed once is not tried again.
     fn run(&self, rounds: usize, raw: std::fs::File) -> Result<Vec<Row>> {
         adopt_orphans()?;
-        let (stop, progress, mut writer) = (Stop::on_signals()?, Progress::new(), csv::Writer::from_writer(raw));
-        let of = |program: &&Program| self.columns.iter().filter(|column| column.rust.is_some() == is_in_rust(program)).collect();
+        let (stop, progress, mut writer) =
+            (Stop::on_signals()?, Progress::new(), csv::Writer::from_writer(raw));
+        let of = |program: &&Program| {
+            self.columns.iter().filter(|column| column.rust.is_some() == is_in_rust(program)).collect()
+        };
         let turns = interleaved(rounds, &self.programs, of);
         progress.begin(turns.len());
         let (mut rows, mut computed): (Vec<Row>, BTreeMap<&str, String>) = (Vec::new(), BTreeMap::new());
@@ -163,7 +185,12 @@ impl Session {
             let (program, column) = (*turn.case, turn.allocator);
             let is_it = |row: &Row| row.program == program.name && row.allocator == column.arm.name;
             if !rows.iter().any(|row| is_it(row) && !row.is_finished()) {
-                progress.cell(&format!("round {} of {rounds}, {} on {}", turn.pass + 1, program.name, column.arm.name));
+                progress.cell(&format!(
+                    "round {} of {rounds}, {} on {}",
+                    turn.pass + 1,
+                    program.name,
+                    column.arm.name
+                ));
                 let (mut done, stops) = self.once(program, column, &stop);
                 if matches!(done, Err(Failed::Stopped)) {
                     break;
@@ -179,7 +206,10 @@ impl Session {
                 }
                 let row = Row::of(turn.pass, program.name, &column.arm.name, done, stops);
                 if !row.is_finished() {
-                    progress.say(&format!("{} on {} does not count: {}", row.program, row.allocator, row.outcome));
+                    progress.say(&format!(
+                        "{} on {} does not count: {}",
+                        row.program, row.allocator, row.outcome
+                    ));
                 }
                 writer.serialize(&row)?;
                 writer.flush()?;
@@ -191,7 +221,12 @@ impl Session {
         Ok(rows)
     }
 
-    fn once(&self, program: &Program, column: &Column, stop: &Stop) -> (Result<trial::Trial, Failed>, Option<u64>) {
+    fn once(
+        &self,
+        program: &Program,
+        column: &Column,
+        stop: &Stop,
+    ) -> (Result<trial::Trial, Failed>, Option<u64>) {
         let mut tracer = match (column.is_traced, &column.arm.library) {
             (true, Some(library)) => match Tracer::attach(library) {
                 Ok(tracer) => Some(tracer),
@@ -212,21 +247,31 @@ impl Session {
     fn job(&self, program: &Program, column: &Column) -> Result<Job> {
         let rust = column.rust.clone().unwrap_or_default();
         let filled = |word: &str| self.ground.filled(word, program, &rust);
-        let given = [("LC_ALL", "C")].iter().chain(program.environment).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let given = [("LC_ALL", "C")]
+            .iter()
+            .chain(program.environment)
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let service = program.server.as_ref().map(|server| -> Result<Service> {
             let ready = match server.ready {
                 "" => Ready::Port(self.ground.port),
                 words => Ready::Says(Regex::new(words)?),
             };
-            let loaded = if server.holds { Some(Regex::new("loaded .*\n")?) } else { None };
+            let loaded = if server.loaded.is_empty() { None } else { Some(Regex::new(server.loaded)?) };
             let end = match server.end {
                 Ending::Terminated => End::By(Signal::SIGTERM),
                 Ending::Interrupted => End::By(Signal::SIGINT),
                 Ending::Input => End::Input,
             };
-            Ok(Service { ready, load: filled(server.load), loaded, idle: Duration::from_secs(server.idle_seconds), end })
+            Ok(Service {
+                ready,
+                load: filled(server.load),
+                loaded,
+                idle: Duration::from_secs(server.idle_seconds),
+                end,
+            })
         });
-        let has_words = matches!(program.figure, Figure::Pair | Figure::Crate) || program.server.is_some_and(|server| !server.ready.is_empty());
+        let has_words = matches!(program.figure, Figure::Pair | Figure::Crate)
+            || program.server.is_some_and(|server| !server.ready.is_empty());
         Ok(Job {
             command: program.command.iter().map(|word| filled(word).into()).collect(),
             input: program.input.as_bytes().to_vec(),

@@ -21,9 +21,16 @@ const QUANTITIES: [Quantity; 4] = [
         title: "CPU",
         unit: "ms",
         decimals: 0,
-        of: |row| if row.pair_ns.is_some() { None } else { Some((row.user? + row.system.unwrap_or(0.0)) * 1000.0) },
+        of: |row| {
+            if row.pair_ns.is_some() { None } else { Some((row.user? + row.system.unwrap_or(0.0)) * 1000.0) }
+        },
     },
-    Quantity { title: "Peak RSS", unit: "MiB", decimals: 1, of: |row| if row.held_kib.is_some() { None } else { Some(row.peak_kib? / 1024.0) } },
+    Quantity {
+        title: "Peak RSS",
+        unit: "MiB",
+        decimals: 1,
+        of: |row| if row.held_kib.is_some() { None } else { Some(row.peak_kib? / 1024.0) },
+    },
     Quantity { title: "Held when idle", unit: "MiB", decimals: 1, of: |row| Some(row.held_kib? / 1024.0) },
 ];
 
@@ -127,9 +134,15 @@ fn ratios(values: &Values, quantity: &Quantity) -> String {
         text += &line([first].into_iter().chain(columns.iter().map(cell)));
     }
     // A mean over the programs that an allocator survived would praise it for failing.
-    let all = |name: &str| values.programs.iter().map(|program| values.ratio(program, name)).collect::<Option<Vec<f64>>>();
+    let all = |name: &str| {
+        values.programs.iter().map(|program| values.ratio(program, name)).collect::<Option<Vec<f64>>>()
+    };
     let of = |figure: fn(&[f64]) -> Option<f64>, digits: usize| {
-        let cell = move |name: &&str| all(name).and_then(|ratios| figure(&ratios)).map_or("-".to_owned(), |value| format!("{value:.digits$}"));
+        let cell = move |name: &&str| {
+            all(name)
+                .and_then(|ratios| figure(&ratios))
+                .map_or("-".to_owned(), |value| format!("{value:.digits$}"))
+        };
         columns.iter().map(cell).collect::<Vec<_>>()
     };
     text += &line(["**geometric mean** |".to_owned()].into_iter().chain(of(geometric_mean, 3)));
@@ -148,11 +161,17 @@ fn differences(values: &Values, quantity: &Quantity, against: &str) -> String {
             let (first, second): (Vec<f64>, Vec<f64>) = pairs.unzip();
             let found = paired::difference(&first, &second)?;
             let percent = |by: f64| format!("{:+.1}", by * 100.0);
-            let interval = found.interval.map_or_else(String::new, |(low, high)| format!(" ({} to {})", percent(low), percent(high)));
+            let interval = found
+                .interval
+                .map_or_else(String::new, |(low, high)| format!(" ({} to {})", percent(low), percent(high)));
             let text = format!("{} %{interval}", percent(found.by));
             Some(if found.is_shown { format!("**{text}**") } else { text })
         };
-        text += &line([(*program).to_owned()].into_iter().chain(others.iter().map(|name| cell(name).unwrap_or_default())));
+        text += &line(
+            [(*program).to_owned()]
+                .into_iter()
+                .chain(others.iter().map(|name| cell(name).unwrap_or_default())),
+        );
     }
     text + "\n"
 }
@@ -163,7 +182,15 @@ mod tests {
 
     fn row(round: usize, program: &str, allocator: &str, seconds: f64) -> Row {
         let (program, allocator) = (program.to_owned(), allocator.to_owned());
-        Row { round, program, allocator, user: Some(seconds), system: Some(0.0), peak_kib: Some(2048.0), ..Row::default() }
+        Row {
+            round,
+            program,
+            allocator,
+            user: Some(seconds),
+            system: Some(0.0),
+            peak_kib: Some(2048.0),
+            ..Row::default()
+        }
     }
 
     fn three(program: &str, allocator: &str, seconds: [f64; 3]) -> Vec<Row> {
@@ -172,7 +199,11 @@ mod tests {
 
     #[test]
     fn a_cell_is_the_median_of_its_rounds_over_the_best_peer() {
-        let rows = [three("lua", "glibc", [0.2, 9.0, 0.1]), three("lua", "vcmalloc", [0.3, 0.1, 0.3]), three("lua", "jemalloc", [0.4; 3])];
+        let rows = [
+            three("lua", "glibc", [0.2, 9.0, 0.1]),
+            three("lua", "vcmalloc", [0.3, 0.1, 0.3]),
+            three("lua", "jemalloc", [0.4; 3]),
+        ];
         let text = markdown(&rows.concat(), None);
         assert!(text.contains("| CPU, best peer ms | best peer | vcmalloc | glibc | jemalloc |\n"), "{text}");
         assert!(text.contains("| lua: 200 | glibc | 1.50 | **1.00** | 2.00 |\n"), "{text}");
@@ -180,8 +211,17 @@ mod tests {
 
     #[test]
     fn an_allocator_that_failed_in_a_row_has_no_mean_and_its_reason_is_told() {
-        let mut rows = [three("lua", "glibc", [0.2; 3]), three("jq", "glibc", [0.2; 3]), three("lua", "jemalloc", [0.1; 3])].concat();
-        let failed = Row { user: None, outcome: "it does not run on jemalloc".to_owned(), ..row(0, "jq", "jemalloc", 0.0) };
+        let mut rows = [
+            three("lua", "glibc", [0.2; 3]),
+            three("jq", "glibc", [0.2; 3]),
+            three("lua", "jemalloc", [0.1; 3]),
+        ]
+        .concat();
+        let failed = Row {
+            user: None,
+            outcome: "it does not run on jemalloc".to_owned(),
+            ..row(0, "jq", "jemalloc", 0.0)
+        };
         rows.push(failed);
         let text = markdown(&rows, None);
         assert!(text.contains("| jq: 200 | glibc | **1.00** |  |\n"), "{text}");
@@ -191,7 +231,9 @@ mod tests {
 
     #[test]
     fn differences_are_of_the_same_rounds() {
-        let rows = [three("lua", "vcmalloc", [0.1, 0.2, 0.4]), three("lua", "vcmalloc-hardened", [0.2, 0.4, 0.8])].concat();
+        let rows =
+            [three("lua", "vcmalloc", [0.1, 0.2, 0.4]), three("lua", "vcmalloc-hardened", [0.2, 0.4, 0.8])]
+                .concat();
         let text = markdown(&rows, Some("vcmalloc"));
         assert!(text.contains("| CPU against vcmalloc | vcmalloc-hardened |\n"), "{text}");
         assert!(text.contains("| lua | **+100.0 % (+100.0 to +100.0)** |\n"), "{text}");

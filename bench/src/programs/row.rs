@@ -39,21 +39,26 @@ const FINISHED: &str = "finished";
 
 impl Row {
     /// The row of a run. Of a run that failed, or whose allocator was not proved, it has no figure.
-    pub fn of(round: usize, program: &str, allocator: &str, done: Result<Trial, Failed>, stops: Option<u64>) -> Row {
-        let row = Row { round, program: program.to_owned(), allocator: allocator.to_owned(), ..Row::default() };
-        let trial = match done {
-            Ok(trial) => trial,
-            Err(Failed::Because(outcome) | Failed::Unseen(outcome)) => return Row { outcome, ..row },
-            Err(Failed::Stopped) => return Row { outcome: "stopped".to_owned(), ..row },
-        };
-        match row.counted(&trial) {
+    pub fn of(
+        round: usize,
+        program: &str,
+        allocator: &str,
+        done: Result<Trial, Failed>,
+        stops: Option<u64>,
+    ) -> Row {
+        let row =
+            Row { round, program: program.to_owned(), allocator: allocator.to_owned(), ..Row::default() };
+        match done.map_err(|failed| failed.to_string()).and_then(|trial| row.counted(&trial)) {
             Ok(counted) => Row { stops, ..counted },
             Err(outcome) => Row { outcome, ..row },
         }
     }
 
     fn counted(&self, trial: &Trial) -> Result<Row, String> {
-        let figure = PROGRAMS.iter().find(|known| known.name == self.program).map_or(Figure::Cpu, |known| known.figure);
+        let figure = PROGRAMS
+            .iter()
+            .find(|known| known.name == self.program)
+            .map_or(Figure::Cpu, |known| known.figure);
         let mut row = self.clone();
         row.outcome = FINISHED.to_owned();
         row.malloc = trial.stamp.file.display().to_string();
@@ -85,7 +90,8 @@ fn pair_of(said: &str) -> Option<f64> {
 
 /// Behind `ready` or `loaded`, where a program tells what lives in it.
 fn live_of(said: &str) -> Option<f64> {
-    said.lines().find_map(|line| line.strip_prefix("ready ").or(line.strip_prefix("loaded "))?.trim().parse().ok())
+    said.lines()
+        .find_map(|line| line.strip_prefix("ready ").or(line.strip_prefix("loaded "))?.trim().parse().ok())
 }
 
 /// A program of bench/rust begins its line with its global allocator.
@@ -108,7 +114,8 @@ mod tests {
 
     #[test]
     fn a_run_whose_allocator_was_not_proved_has_no_figure_and_does_not_count() {
-        let unproved = Failed::Because("perl (pid 7) does not run on jemalloc but on glibc malloc".to_owned());
+        let unproved =
+            Failed::Because("perl (pid 7) does not run on jemalloc but on glibc malloc".to_owned());
         let row = Row::of(0, "perl, a hash", "jemalloc", Err(unproved), None);
         assert!(!row.is_finished() && row.user.is_none() && row.outcome.contains("does not run on jemalloc"));
         assert!(crate_of("system 00ff 2048", "jemalloc").unwrap_err().contains("it runs on system"));

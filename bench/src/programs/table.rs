@@ -43,8 +43,8 @@ pub struct Server {
     pub ready: &'static str,
     /// A line for the shell.
     pub load: &'static str,
-    /// The load holds its connections once it has printed `loaded`.
-    pub holds: bool,
+    /// The load holds its connections once it has printed this.
+    pub loaded: &'static str,
     pub idle_seconds: u64,
     pub end: Ending,
 }
@@ -69,7 +69,11 @@ pub enum Figure {
     Crate,
 }
 
-const fn run(name: &'static str, needs: &'static [&'static str], command: &'static [&'static str]) -> Program {
+const fn run(
+    name: &'static str,
+    needs: &'static [&'static str],
+    command: &'static [&'static str],
+) -> Program {
     Program {
         name,
         sets: &["whole"],
@@ -88,27 +92,49 @@ const fn run(name: &'static str, needs: &'static [&'static str], command: &'stat
 }
 
 /// A kind of bench/programs/crowd.cc.
-const fn crowd(name: &'static str, words: &'static [&'static str], threads: u32, does: u64, what: &'static str) -> Program {
+const fn crowd(
+    name: &'static str,
+    words: &'static [&'static str],
+    threads: u32,
+    does: u64,
+    what: &'static str,
+) -> Program {
     run(name, &["crowd"], words).on(threads).does(does, what)
 }
 
 /// A program of bench/rust.
-const fn rust(name: &'static str, words: &'static [&'static str], threads: u32, does: u64, what: &'static str) -> Program {
+const fn rust(
+    name: &'static str,
+    words: &'static [&'static str],
+    threads: u32,
+    does: u64,
+    what: &'static str,
+) -> Program {
     let program = run(name, &["rust"], words).on(threads).does(does, what).of(&["rust"]);
     Program { figure: Figure::Crate, ..program }
 }
 
 /// A server at `{port}` that is loaded and asked to end.
-const fn server(name: &'static str, needs: &'static [&'static str], command: &'static [&'static str], load: &'static str) -> Program {
-    let server = Server { ready: "", load, holds: false, idle_seconds: 0, end: Ending::Terminated };
+const fn server(
+    name: &'static str,
+    needs: &'static [&'static str],
+    command: &'static [&'static str],
+    load: &'static str,
+) -> Program {
+    let server = Server { ready: "", load, loaded: "", idle_seconds: 0, end: Ending::Terminated };
     Program { server: Some(server), ..run(name, needs, command) }
 }
 
 /// A program that holds memory once it has printed `ready`, until its input ends or its server is asked to end.
-const fn idle(name: &'static str, needs: &'static [&'static str], command: &'static [&'static str], load: &'static str) -> Program {
+const fn idle(
+    name: &'static str,
+    needs: &'static [&'static str],
+    command: &'static [&'static str],
+    load: &'static str,
+) -> Program {
     let end = if load.is_empty() { Ending::Input } else { Ending::Terminated };
     let (ready, load) = if load.is_empty() { ("ready", "true") } else { ("", load) };
-    let server = Server { ready, load, holds: false, idle_seconds: 5, end };
+    let server = Server { ready, load, loaded: "", idle_seconds: 5, end };
     Program { server: Some(server), figure: Figure::Held, sets: &["idle"], ..run(name, needs, command) }
 }
 
@@ -142,9 +168,11 @@ impl Program {
     }
 
     /// Its load stays connected while it idles for so long.
-    const fn held(self, idle_seconds: u64, ready: &'static str, end: Ending) -> Self {
+    const fn held(self, idle_seconds: u64, loaded: &'static str, ready: &'static str, end: Ending) -> Self {
         match self.server {
-            Some(server) => Program { server: Some(Server { ready, holds: true, idle_seconds, end, ..server }), ..self },
+            Some(server) => {
+                Program { server: Some(Server { ready, loaded, idle_seconds, end, ..server }), ..self }
+            }
             None => self,
         }
     }
@@ -163,14 +191,52 @@ const TREES: (u64, &str) = (12, "trees of 16,383 nodes, then 200,000 strings");
 const REDIS: &[&str] =
     &["redis-server", "--port", "{port}", "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
 const IDLE_REDIS: &[&str] = &[
-    "redis-server", "--port", "{port}", "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--activedefrag", "no",
+    "redis-server",
+    "--port",
+    "{port}",
+    "--bind",
+    "127.0.0.1",
+    "--save",
+    "",
+    "--appendonly",
+    "no",
+    "--activedefrag",
+    "no",
 ];
 const POSTGRES: &[&str] = &[
-    "{postgres}", "-D", "data", "-k", "{folder}", "-c", "listen_addresses=", "-c", "shared_buffers=16MB", "-c", "work_mem=256MB",
-    "-c", "jit=off", "-c", "autovacuum=off", "-c", "fsync=off", "-c", "max_connections=10",
+    "{postgres}",
+    "-D",
+    "data",
+    "-k",
+    "{folder}",
+    "-c",
+    "listen_addresses=",
+    "-c",
+    "shared_buffers=16MB",
+    "-c",
+    "work_mem=256MB",
+    "-c",
+    "jit=off",
+    "-c",
+    "autovacuum=off",
+    "-c",
+    "fsync=off",
+    "-c",
+    "max_connections=10",
 ];
 const POSTGRES_NEEDS: &[&str] = &["postgres", "initdb", "psql"];
 const POSTGRES_READY: &str = "ready to accept connections";
+/// Four sessions that sort once and stay.
+const SORTS: &str = "for n in 1 2 3 4; do (echo 'select count(*) from (select md5(g::text) m from generate_series(1, 600000) g order by m) t;'; \
+    echo '\\echo loaded'; sleep 600) | {psql} -h {folder} -U idle -d postgres -qAtX & done; wait";
+/// The same with fifty trivial questions, ten a second.
+const SORTS_AND_MORE: &str = "for n in 1 2 3 4; do (echo 'select count(*) from (select md5(g::text) m from generate_series(1, 600000) g order by m) t;'; \
+    for i in $(seq 50); do sleep 0.1; echo 'select 1;'; done; echo '\\echo loaded'; sleep 600) | {psql} -h {folder} -U idle -d postgres -qAtX & done; wait";
+const FOUR_LOADED: &str = "(?s)(loaded.*){4}";
+/// Twelve requests, four at a time, so that each of four children gets some; each answers with its number.
+const HTTP: &str = "for n in 1 2 3; do for m in 1 2 3 4; do curl -s http://127.0.0.1:{port}/ & done; wait; done | sort -u | wc -l | grep -qx 4";
+const FASTCGI: &str = "for n in 1 2 3; do for m in 1 2 3 4; do SCRIPT_FILENAME={folder}/rows.php SCRIPT_NAME=/ REQUEST_METHOD=GET \
+    cgi-fcgi -bind -connect 127.0.0.1:{port} & done; wait; done | grep -E '^[0-9]+' | sort -u | wc -l | grep -qx 4";
 
 /// All of them, in the order of the tables. Words and inputs are those of the scripts before 2026-11-28 to the byte, but for the
 /// text of xz and zstd and git's repository, which were this repository's own and changed with it.
@@ -258,24 +324,24 @@ pub static PROGRAMS: &[Program] = &[
         .of(WATCHING).does(160_000, "requests"),
     idle("prefork of 16", &["bursts"], &["{bursts}", "prefork"], "").on(16).does(48, "bursts of 40 MiB"),
     idle("generations", &["bursts"], &["{bursts}", "generations"], "").on(4).does(120, "bursts of 20 MiB"),
-    idle("postgres, 4 sorts (shared_buffers 16MB)", POSTGRES_NEEDS, POSTGRES, "{self} client sorts {psql} {folder} 0")
-        .held(5, POSTGRES_READY, Ending::Interrupted).from(&["data"]).unprivileged().on(4).does(4, "sorts of 600,000 rows"),
-    idle("postgres, 4 sorts, then light traffic", POSTGRES_NEEDS, POSTGRES, "{self} client sorts {psql} {folder} 50")
-        .held(0, POSTGRES_READY, Ending::Interrupted).from(&["data"]).unprivileged().on(4).does(4, "sorts of 600,000 rows"),
+    idle("postgres, 4 sorts (shared_buffers 16MB)", POSTGRES_NEEDS, POSTGRES, SORTS)
+        .held(5, FOUR_LOADED, POSTGRES_READY, Ending::Interrupted).from(&["data"]).unprivileged().on(4).does(4, "sorts of 600,000 rows"),
+    idle("postgres, 4 sorts, then light traffic", POSTGRES_NEEDS, POSTGRES, SORTS_AND_MORE)
+        .held(0, FOUR_LOADED, POSTGRES_READY, Ending::Interrupted).from(&["data"]).unprivileged().on(4).does(4, "sorts of 600,000 rows"),
     idle("python, numpy", &["python3:numpy"], &["{python3:numpy}", "arrays.py"], "").from(&["arrays.py"])
         .with(&[("OPENBLAS_NUM_THREADS", "1"), ("PYTHONHASHSEED", "0")]).does(3, "bursts of 700 arrays and 150,000 rows"),
     idle("python objects, PYTHONMALLOC=malloc", &["python3"], &["{python3}", "objects.py"], "").from(&["objects.py"])
         .with(&[("PYTHONMALLOC", "malloc"), ("PYTHONHASHSEED", "0")]).does(3, "bursts of 250,000 objects"),
-    idle("php-fpm, 4 children, USE_ZEND_ALLOC=0", &["php-fpm"],
-        &["{php-fpm}", "-F", "-O", "-n", "-y", "{folder}/php.conf", "-d", "memory_limit=-1"], "{self} client fastcgi {port} {folder}/rows.php")
+    idle("php-fpm, 4 children, USE_ZEND_ALLOC=0", &["php-fpm", "cgi-fcgi"],
+        &["{php-fpm}", "-F", "-O", "-n", "-y", "{folder}/php.conf", "-d", "memory_limit=-1"], FASTCGI)
         .from(&["rows.php", "php.conf"]).with(&[("USE_ZEND_ALLOC", "0")]).unprivileged().on(4).does(12, "requests of 60 MiB"),
-    idle("gunicorn, 4 workers, PYTHONMALLOC=malloc", &["python3:gunicorn"], &["{python3:gunicorn}", "-m", "gunicorn", "-w", "4", "-b",
-        "127.0.0.1:{port}", "--worker-tmp-dir", "{folder}", "application:answer"], "{self} client http {port}")
+    idle("gunicorn, 4 workers, PYTHONMALLOC=malloc", &["python3:gunicorn", "curl"], &["{python3:gunicorn}", "-m", "gunicorn", "-w", "4", "-b",
+        "127.0.0.1:{port}", "--worker-tmp-dir", "{folder}", "application:answer"], HTTP)
         .from(&["application.py"]).with(&[("PYTHONMALLOC", "malloc"), ("PYTHONHASHSEED", "0")]).on(4).does(12, "requests of 5,600 rows"),
     idle("redis in phases", &["redis-server"], IDLE_REDIS, "{self} client redis-phases {port}")
-        .held(5, "", Ending::Terminated).does(4, "phases of some 140 MiB"),
+        .held(5, "loaded [0-9]+\n", "", Ending::Terminated).does(4, "phases of some 140 MiB"),
     idle("redis in batches", &["redis-server"], IDLE_REDIS, "{self} client redis-batches {port}")
-        .held(0, "", Ending::Terminated).does(150, "batches of 5,000 keys after 300 MiB"),
+        .held(0, "loaded [0-9]+\n", "", Ending::Terminated).does(150, "batches of 5,000 keys after 300 MiB"),
     rust("rust trees", &["{rust}", "trees"], 1, 120, "trees"),
     rust("rust words", &["{rust}", "words"], 1, 600_000, "words"),
     rust("rust document", &["{rust}", "document"], 1, 4_000, "documents"),
@@ -324,7 +390,10 @@ mod tests {
         for program in PROGRAMS {
             let Program { name, needs, sets, threads, operations: (many, what), .. } = program;
             assert!(!needs.is_empty() && *threads > 0 && *many > 0 && !what.is_empty(), "{name}");
-            assert!(!sets.is_empty() && sets.iter().all(|set| SETS.iter().any(|(known, _)| known == set)), "{name}");
+            assert!(
+                !sets.is_empty() && sets.iter().all(|set| SETS.iter().any(|(known, _)| known == set)),
+                "{name}"
+            );
         }
     }
 
@@ -336,7 +405,10 @@ mod tests {
             let words = command.iter().flat_map(|word| word.split('{').skip(1));
             let named = words.filter_map(|rest| rest.split_once('}')).map(|(named, _)| named);
             for named in named.filter(|named| named.bytes().all(|byte| byte.is_ascii_lowercase())) {
-                assert!(["port", "folder", "self"].contains(&named) || needs.contains(&named), "{name}: {named}");
+                assert!(
+                    ["port", "folder", "self"].contains(&named) || needs.contains(&named),
+                    "{name}: {named}"
+                );
             }
         }
     }

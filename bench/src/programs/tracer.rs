@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use object::read::elf::{ElfFile64, SectionHeader};
-use object::{Object, ObjectSection, ObjectSegment};
+use object::{Object, ObjectSegment};
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::fd::FromRawFd;
@@ -18,7 +18,8 @@ pub struct Tracer {
 impl Tracer {
     /// Attaches to every probe of the library on every CPU. Needs the right to do so, as root has it.
     pub fn attach(library: &Path) -> Result<Tracer> {
-        let kind = fs::read_to_string("/sys/bus/event_source/devices/uprobe/type").context("the kernel has no uprobes")?;
+        let kind = fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")
+            .context("the kernel has no uprobes")?;
         let kind: u32 = kind.trim().parse()?;
         let path = std::ffi::CString::new(library.as_os_str().as_bytes())?;
         let mut events = Vec::new();
@@ -50,7 +51,8 @@ fn event(kind: u32, path: &std::ffi::CStr, site: u64, semaphore: u64, cpu: libc:
     (attributes[7], attributes[8]) = (path.as_ptr() as u64, site);
     let close_on_exec: libc::c_ulong = 8;
     // SAFETY: the attributes and the path outlive the call, which returns a new descriptor or an error.
-    let event = unsafe { libc::syscall(libc::SYS_perf_event_open, attributes.as_ptr(), -1, cpu, -1, close_on_exec) };
+    let event =
+        unsafe { libc::syscall(libc::SYS_perf_event_open, attributes.as_ptr(), -1, cpu, -1, close_on_exec) };
     if event < 0 {
         return Err(std::io::Error::last_os_error()).context("cannot attach to the probes (perf_event_open)");
     }
@@ -63,15 +65,24 @@ fn probes(library: &Path) -> Result<Vec<(u64, u64)>> {
     let data = fs::read(library)?;
     let elf = ElfFile64::<object::Endianness>::parse(&*data)?;
     let place = |address: u64| {
-        let offset = |range: (u64, u64), start: u64| (address.wrapping_sub(start) < range.1).then(|| address - start + range.0);
-        elf.segments().find_map(|segment| offset(segment.file_range(), segment.address())).context("a probe outside the file")
+        let offset = |range: (u64, u64), start: u64| {
+            (address.wrapping_sub(start) < range.1).then(|| address - start + range.0)
+        };
+        elf.segments()
+            .find_map(|segment| offset(segment.file_range(), segment.address()))
+            .context("a probe outside the file")
     };
     let section = elf.section_by_name(".note.stapsdt").context("it has no probes")?;
     let notes = section.elf_section_header().notes(elf.endian(), elf.data())?;
     let mut notes = notes.context("it has no probes")?;
     let mut found = Vec::new();
     while let Some(note) = notes.next()? {
-        let number = |at: usize| note.desc().get(at * 8..at * 8 + 8).and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
+        let number = |at: usize| {
+            note.desc()
+                .get(at * 8..at * 8 + 8)
+                .and_then(|bytes| bytes.try_into().ok())
+                .map(u64::from_le_bytes)
+        };
         let (site, semaphore) = (number(0).context("a short note")?, number(2).context("a short note")?);
         found.push((place(site)?, place(semaphore)?));
     }

@@ -107,7 +107,9 @@ impl Arm {
 /// The C library that this program runs on.
 fn own_libc() -> Option<PathBuf> {
     let files = Process::new(std::process::id() as i32).mapped_files().ok()?;
-    files.into_iter().find(|file| file.to_string_lossy().contains("/libc.so") || file.to_string_lossy().contains("/libc-"))
+    files
+        .into_iter()
+        .find(|file| file.to_string_lossy().contains("/libc.so") || file.to_string_lossy().contains("/libc-"))
 }
 
 #[cfg(test)]

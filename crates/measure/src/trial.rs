@@ -12,6 +12,7 @@ use crate::tree::{Memory, Tree};
 use course::Course;
 pub use nix::sys::signal::Signal;
 use std::ffi::OsString;
+use std::fmt;
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
@@ -95,6 +96,17 @@ pub enum Failed {
     /// It was over before its processes could be looked at.
     Unseen(String),
 }
+
+impl fmt::Display for Failed {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Failed::Stopped => formatter.write_str("stopped by a signal"),
+            Failed::Because(reason) | Failed::Unseen(reason) => formatter.write_str(reason),
+        }
+    }
+}
+
+impl std::error::Error for Failed {}
 
 impl From<String> for Failed {
     fn from(reason: String) -> Self {
@@ -218,7 +230,9 @@ fn under_load(
             ended.succeeded("the load program")?;
             return Ok((begin.elapsed(), ended.output));
         }
-        if let Some(output) = course.load_said().filter(|said| loaded.is_some_and(|loaded| loaded.is_match(said))) {
+        if let Some(output) =
+            course.load_said().filter(|said| loaded.is_some_and(|loaded| loaded.is_match(said)))
+        {
             return Ok((begin.elapsed(), output));
         }
     }

@@ -80,7 +80,9 @@ impl<'a> Course<'a> {
             command.uid(user).gid(group);
         }
         let input = given(job, &mut command).map_err(anyhow::Error::from)?;
-        command.stdout(if job.discards_output { Stdio::null() } else { shared(&output)? }).stderr(shared(&errors)?);
+        command
+            .stdout(if job.discards_output { Stdio::null() } else { shared(&output)? })
+            .stderr(shared(&errors)?);
         let started = Instant::now();
         let main = tree
             .start(&mut command)
@@ -170,9 +172,7 @@ impl<'a> Course<'a> {
     pub fn load_starts(&mut self, shell: &mut Command, tree: &mut Tree) -> Result<(), Failed> {
         let (output, errors) = (unnamed_file()?, unnamed_file()?);
         shell.stdin(Stdio::null()).stdout(shared(&output)?).stderr(shared(&errors)?);
-        let id = tree
-            .start(shell)
-            .map_err(|error| format!("the load program cannot be started: {error}"))?;
+        let id = tree.start(shell).map_err(|error| format!("the load program cannot be started: {error}"))?;
         self.load = Some(Load { id, output, errors });
         self.since = Instant::now();
         Ok(())
