@@ -54,10 +54,7 @@ enum Verb {
         output: Option<PathBuf>,
     },
     /// Runs whole programs interleaved: CPU time, peak memory and memory held when idle, on each allocator
-    Programs(programs::Choice),
-    /// Loads a server of `programs`
-    #[command(hide = true)]
-    Client { words: Vec<String> },
+    Programs(programs::choice::Choice),
     /// Writes tables and picture again from the rows of an earlier run (its raw.csv.zst)
     Render { raw: PathBuf },
     /// Builds the newest peers from crates.io
@@ -132,7 +129,6 @@ fn main() -> Result<()> {
         }
         Verb::Sizes { allocators, output } => run_on_sizes(&allocators, output.as_deref(), &places),
         Verb::Programs(choice) => programs::run(&choice, &places),
-        Verb::Client { words } => programs::clients::run(&words),
         Verb::Render { raw } => {
             let folder = Folder::around(&raw);
             if let Some(tables) = programs::rendered(&raw) {

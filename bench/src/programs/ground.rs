@@ -47,7 +47,7 @@ impl Ground {
 
     /// Why a program cannot run here, if so.
     pub fn lacks(&self, program: &Program) -> Option<String> {
-        program.needs.iter().find_map(|need| self.found(need).err())
+        program.needs.split(' ').find_map(|need| self.found(need).err())
     }
 
     /// The path of a need, or why there is none.
@@ -82,7 +82,7 @@ impl Ground {
             "python3" => python("sys"),
             need => match need.split_once(':') {
                 Some((_, module)) => python(module),
-                None => on_the_path(need).ok_or_else(|| format!("there is no {need} here")),
+                None => said("sh", &["-c", SEARCH, need]).ok_or_else(|| format!("there is no {need} here")),
             },
         }
     }
@@ -96,55 +96,35 @@ impl Ground {
         Ok(program)
     }
 
-    /// A word with its places filled: `{port}`, `{folder}`, `{self}`, and the path of each need.
-    pub fn filled(&self, word: &str, program: &Program, rust: &Path) -> String {
-        let own = std::env::current_exe().unwrap_or_default();
-        let mut word = word.replace("{port}", &self.port.to_string());
-        for (name, path) in [("folder", self.folder()), ("self", &own), ("rust", rust)] {
-            word = word.replace(&format!("{{{name}}}"), &path.to_string_lossy());
-        }
-        for need in program.needs {
-            let path = self.found(need).unwrap_or_default();
-            word = word.replace(&format!("{{{need}}}"), &path.to_string_lossy());
-        }
-        word
+    /// Words with their places filled: `{port}`, `{folder}`, and the path of each need.
+    pub fn filled(&self, words: &str, program: &Program, rust: &Path) -> String {
+        let known = [("port", self.port.to_string()), ("folder", self.folder().display().to_string())];
+        let needs = program.needs.split(' ').map(|need| {
+            let path = if need == "rust" { rust.to_owned() } else { self.found(need).unwrap_or_default() };
+            (need, path.display().to_string())
+        });
+        let fill =
+            |words: String, (name, value): (&str, String)| words.replace(&format!("{{{name}}}"), &value);
+        known.into_iter().chain(needs).fold(words.to_owned(), fill)
     }
 }
+
+/// Programs of the path, of the folders of daemons, and of the newest PostgreSQL; a version may end the name of a daemon.
+const SEARCH: &str = r#"PATH=$PATH:/usr/sbin:$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | tail -1)
+command -v "$0" || ls /usr/sbin/"$0"[0-9]* 2>/dev/null | tail -1"#;
 
 /// An interpreter that has the module: that of the path, behind any shim, or the system's.
 fn python(module: &str) -> Result<PathBuf, String> {
     let script = format!("import {module}, os, sys; print(os.path.realpath(sys.executable))");
-    let said = |python: &str| {
-        let output = Command::new(python).args(["-c", &script]).stderr(Stdio::null()).output().ok()?;
-        let path = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        (output.status.success() && !path.is_empty()).then(|| PathBuf::from(path))
-    };
-    let found = ["python3", "/usr/bin/python3"].into_iter().find_map(said);
+    let found = ["python3", "/usr/bin/python3"].into_iter().find_map(|python| said(python, &["-c", &script]));
     found.ok_or_else(|| format!("there is no python3 with the module {module} here"))
 }
 
-/// A program of the path, of the folders of daemons, or of the newest PostgreSQL; a number may end its name.
-fn on_the_path(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut versions: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path().join("bin"))
-        .collect();
-    versions.sort();
-    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into()]).chain(versions.into_iter().rev());
-    let folders: Vec<PathBuf> = folders.collect();
-    folders.iter().map(|folder| folder.join(name)).find(|file| file.is_file()).or_else(|| {
-        let files = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
-        let is_it = |file: &String| {
-            file.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.') == name
-        };
-        files
-            .filter(|file| file.file_name().to_str().is_some_and(|file| is_it(&file.to_owned())))
-            .map(|file| file.path())
-            .max()
-    })
+/// The path that a program prints.
+fn said(program: &str, words: &[&str]) -> Option<PathBuf> {
+    let output = Command::new(program).args(words).stderr(Stdio::null()).output().ok()?;
+    let path = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    (output.status.success() && !path.is_empty()).then(|| PathBuf::from(path))
 }
 
 /// Runs a command of the preparation to its end.

@@ -3,13 +3,13 @@
 //! ```text
 //!   table (what is run) ─┐
 //!   ground, inputs ──────┼─► run: turns, trials and proofs of vcm-measure ─► row (one run) ─► report (tables)
-//!   columns, tracer ─────┘        └ clients: the loads of servers
+//!   columns, tracer ─────┘
 //! ```
 //!
 //! A run counts only if the witness of vcm-measure has seen the allocator serve the program, or, of a program in Rust, if the
 //! program says which it has.
 
-pub mod clients;
+pub mod choice;
 mod columns;
 mod ground;
 mod inputs;
@@ -21,90 +21,66 @@ mod tracer;
 use crate::harness::origin::Origin;
 use crate::harness::shelf::{self, Folder, open_rows};
 use anyhow::{Context, Result, ensure};
-use clap::Args;
+use choice::Choice;
 use columns::Column;
 use ground::Ground;
 use row::Row;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
-use table::{Ending, Figure, Program};
+use table::{Figure, Program};
 use tracer::Tracer;
 use vcm_measure::allocators::Places;
 use vcm_measure::progress::Progress;
 use vcm_measure::spoken::Regex;
 use vcm_measure::stop::Stop;
 use vcm_measure::tree::adopt_orphans;
-use vcm_measure::trial::{self, End, Failed, Job, Ready, Service, Signal};
+use vcm_measure::trial::{self, Failed, Job, Ready, Service};
 use vcm_measure::turns::interleaved;
 
 /// For everything that a run waits for.
 const LIMIT: Duration = Duration::from_secs(240);
-
-/// What a session measures.
-#[derive(Args)]
-pub struct Choice {
-    /// Sets (whole, hardened, watching, idle, rust) or parts of names, with commas [default: whole]
-    #[arg(long, value_delimiter = ',')]
-    only: Vec<String>,
-    /// Names of allocators, with commas; `default` and `all` are groups
-    #[arg(long, default_value = "default")]
-    allocators: String,
-    /// Another library beside them, as NAME=FILE; may be repeated
-    #[arg(long, value_name = "NAME=FILE")]
-    add: Vec<String>,
-    /// Runs of each program on each allocator
-    #[arg(long, default_value_t = 5)]
-    rounds: usize,
-    /// Adds vcmalloc with a tracer at its probes; as root
-    #[arg(long)]
-    tracer: bool,
-    /// Adds tables of differences from this column, with their intervals
-    #[arg(long)]
-    against: Option<String>,
-    /// Where runs/ is, as of `run --output`
-    #[arg(long)]
-    out: Option<PathBuf>,
-    /// Only prints the table of programs
-    #[arg(long)]
-    list: bool,
-}
 
 /// Runs the chosen programs on the chosen allocators in turn, and writes the folder of the run.
 pub fn run(choice: &Choice, places: &Places) -> Result<()> {
     let programs = table::chosen(&choice.only);
     ensure!(
         !programs.is_empty(),
-        "no program is called so; `--list` prints all with --only {}",
-        sets().join(",")
+        "no program is called so; `--only {} --list` prints all",
+        table::SETS.join(",")
     );
     if choice.list {
-        programs.iter().for_each(|program| println!("{}", described(program)));
+        for Program { name, sets, needs, threads, operations: (many, what), .. } in programs {
+            println!("{name}  [{sets}]  {many} {what}, {threads} at a time; needs {needs}");
+        }
         return Ok(());
     }
     ensure!(choice.rounds > 0, "--rounds 0 measures nothing; give 1 or more");
-    let names = columns::understood(&choice.allocators)?;
+    columns::understood(&choice.allocators)?;
     let ground = Ground::new()?;
     let programs: Vec<&Program> = programs.into_iter().filter(|program| is_here(program, &ground)).collect();
-    let session =
-        Session { columns: columns_for(&programs, &names, choice, places, &ground)?, programs, ground };
-    session.prepare()?;
+    let mut columns = Vec::new();
+    if programs.iter().any(|program| !is_in_rust(program)) {
+        columns.extend(columns::preloads(choice, places, ground.folder())?);
+    }
+    if programs.iter().any(|program| is_in_rust(program)) {
+        columns.extend(columns::crates(&choice.allocators, places)?);
+    }
+    ensure!(!columns.is_empty(), "no program and no allocator is left");
+    for name in programs.iter().flat_map(|program| program.made.split_whitespace()).collect::<BTreeSet<_>>() {
+        inputs::make(name, &ground).with_context(|| format!("cannot make {name}"))?;
+    }
     let (folder, file) = Folder::new(choice.out.as_deref(), &places.ours, "programs")?;
+    let session = Session { programs, columns, ground };
     let rows = session.run(choice.rounds, file)?;
-    let versions = session.columns.iter().filter_map(|column| {
-        let name = &column.arm.name;
-        let version = if column.rust.is_some() {
-            columns::version_of(name)
-        } else {
-            shelf::version_of(column.arm.library.as_ref()?)
-        };
-        Some(format!("- {name}: {}", version?))
-    });
-    let lines: Vec<String> = shelf::origin("vcm-bench", &places.ours).into_iter().chain(versions).collect();
-    let columns: Vec<&str> = session.columns.iter().map(|column| column.arm.name.as_str()).collect();
-    let about = Origin::here(&columns, places)
-        .led_by(lines)
-        .around(&format!("Medians of {} interleaved rounds.", choice.rounds));
+    let versions = session
+        .columns
+        .iter()
+        .filter_map(|column| Some(format!("- {}: {}", column.arm.name, column.version.as_ref()?)));
+    let lines = shelf::origin("vcm-bench", &places.ours).into_iter().chain(versions);
+    let names: Vec<&str> = session.columns.iter().map(|column| column.arm.name.as_str()).collect();
+    let about = format!("Medians of {} interleaved rounds.", choice.rounds);
+    let about = Origin::here(&names, places).led_by(lines).around(&about);
     folder.write(&about, None, &report::markdown(&rows, choice.against.as_deref()))?;
     ensure!(rows.iter().any(Row::is_finished), "no run counts; the page gives the reasons");
     Ok(())
@@ -115,15 +91,6 @@ pub fn rendered(raw: &Path) -> Option<String> {
     let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(open_rows(raw).ok()?);
     let rows: Vec<Row> = reader.deserialize().collect::<Result<_, _>>().ok()?;
     (!rows.is_empty()).then(|| report::markdown(&rows, None))
-}
-
-fn sets() -> Vec<&'static str> {
-    table::SETS.iter().map(|(name, _)| *name).collect()
-}
-
-fn described(program: &Program) -> String {
-    let Program { name, sets, needs, threads, operations: (many, what), .. } = program;
-    format!("{name}  [{}]  {many} {what}, {threads} at a time; needs {}", sets.join(", "), needs.join(", "))
 }
 
 fn is_here(program: &Program, ground: &Ground) -> bool {
@@ -138,24 +105,6 @@ fn is_in_rust(program: &Program) -> bool {
     program.figure == Figure::Crate
 }
 
-fn columns_for(
-    programs: &[&Program],
-    names: &[String],
-    choice: &Choice,
-    places: &Places,
-    ground: &Ground,
-) -> Result<Vec<Column>> {
-    let mut columns = Vec::new();
-    if programs.iter().any(|program| !is_in_rust(program)) {
-        columns.extend(columns::preloads(names, &choice.add, choice.tracer, places, ground.folder())?);
-    }
-    if programs.iter().any(|program| is_in_rust(program)) {
-        columns.extend(columns::crates(names, places)?);
-    }
-    ensure!(!columns.is_empty(), "no program and no allocator is left");
-    Ok(columns)
-}
-
 struct Session {
     programs: Vec<&'static Program>,
     columns: Vec<Column>,
@@ -163,13 +112,6 @@ struct Session {
 }
 
 impl Session {
-    fn prepare(&self) -> Result<()> {
-        let made: BTreeSet<&str> = self.programs.iter().flat_map(|program| program.made).copied().collect();
-        made.into_iter().try_for_each(|name| {
-            inputs::make(name, &self.ground).with_context(|| format!("cannot make {name}"))
-        })
-    }
-
     /// Each row is in the file before the next run starts. What failed once is not tried again.
     fn run(&self, rounds: usize, raw: std::fs::File) -> Result<Vec<Row>> {
         adopt_orphans()?;
@@ -246,43 +188,45 @@ impl Session {
 
     fn job(&self, program: &Program, column: &Column) -> Result<Job> {
         let rust = column.rust.clone().unwrap_or_default();
-        let filled = |word: &str| self.ground.filled(word, program, &rust);
-        let given = [("LC_ALL", "C")]
-            .iter()
-            .chain(program.environment)
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        let service = program.server.as_ref().map(|server| -> Result<Service> {
+        let filled = |words: &str| self.ground.filled(words, program, &rust);
+        let word = |word: &str| match word.strip_prefix("{script:").and_then(|rest| rest.strip_suffix('}')) {
+            Some(name) => inputs::text(name).unwrap_or_default().to_owned(),
+            None if word == "''" => String::new(),
+            None => filled(word),
+        };
+        let regex = |words: &str| Regex::new(words).with_context(|| format!("'{words}' of {}", program.name));
+        let service = |server: &table::Server| -> Result<Service> {
             let ready = match server.ready {
                 "" => Ready::Port(self.ground.port),
-                words => Ready::Says(Regex::new(words)?),
+                words => Ready::Says(regex(words)?),
             };
-            let loaded = if server.loaded.is_empty() { None } else { Some(Regex::new(server.loaded)?) };
-            let end = match server.end {
-                Ending::Terminated => End::By(Signal::SIGTERM),
-                Ending::Interrupted => End::By(Signal::SIGINT),
-                Ending::Input => End::Input,
-            };
+            let loaded = Some(server.loaded).filter(|words| !words.is_empty()).map(regex).transpose()?;
+            let load = format!("cd {}; {}", self.ground.folder().display(), filled(server.load));
             Ok(Service {
                 ready,
-                load: filled(server.load),
+                load,
                 loaded,
                 idle: Duration::from_secs(server.idle_seconds),
-                end,
+                end: server.end,
             })
-        });
-        let has_words = matches!(program.figure, Figure::Pair | Figure::Crate)
+        };
+        let given = ["LC_ALL=C"].into_iter().chain(program.environment.split_whitespace());
+        let says = matches!(program.figure, Figure::Pair | Figure::Crate)
             || program.server.is_some_and(|server| !server.ready.is_empty());
         Ok(Job {
-            command: program.command.iter().map(|word| filled(word).into()).collect(),
-            input: program.input.as_bytes().to_vec(),
-            environment: given.collect(),
+            command: program.command.split_whitespace().map(|one| word(one).into()).collect(),
+            input: inputs::text(program.reads).unwrap_or_default().as_bytes().to_vec(),
+            environment: given
+                .filter_map(|one| one.split_once('='))
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect(),
             folder: Some(self.ground.folder().to_owned()),
-            user: if program.is_unprivileged { self.ground.unprivileged() } else { None },
-            service: service.transpose()?,
+            user: self.ground.unprivileged().filter(|_| program.is_unprivileged),
+            service: program.server.as_ref().map(service).transpose()?,
             limit: LIMIT,
             patterns: Vec::new(),
             is_quiet: true,
-            discards_output: !has_words,
+            discards_output: !says,
         })
     }
 }
