@@ -209,7 +209,6 @@ mod tests {
         let (program, name) = (program.into(), vcm_foreign::Text::default());
         Seen { id, program, name, answer, looks: 1, peak_bytes, ticks: 0 }
     }
-    }
 
     #[test]
     fn of_children_of_a_moment_one_that_was_seen_proves_the_others_of_its_program() {
