@@ -152,6 +152,9 @@ fn ratios(values: &Values, quantity: &Quantity) -> String {
 
 fn differences(values: &Values, quantity: &Quantity, against: &str) -> String {
     let others: Vec<&str> = values.columns.iter().filter(|name| **name != against).copied().collect();
+    if others.is_empty() {
+        return String::new();
+    }
     let mut text = head(&format!("{} against {against}", quantity.title), &others);
     text += &format!("|---|{}\n", "--:|".repeat(others.len()));
     for program in &values.programs {
