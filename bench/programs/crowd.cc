@@ -1,4 +1,4 @@
-// Small programs whose heaps grow, drift and pass from thread to thread, for scripts/whole-programs.
+// Small programs whose heaps grow, drift and pass from thread to thread, for vcm-bench programs.
 //
 //     crowd KIND THREADS WORK
 //

@@ -7,6 +7,8 @@
 //!   tables, picture, CSV     ◄───────────────────────   and which object malloc came from
 //! ```
 //!
+//! `programs` runs whole programs instead of the load program, proved by the witness of `vcm-measure`.
+//!
 //! The list of allocators, children, turns, statistics and pictures are those of the crate `vcm-measure`, which the
 //! labs use too.
 //!
@@ -16,4 +18,5 @@
 pub mod harness;
 pub mod load;
 pub mod memory;
+pub mod programs;
 pub mod report;

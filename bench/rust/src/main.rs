@@ -3,7 +3,7 @@
 //!     rust-allocators PROGRAM [SCALE]
 //!
 //! Prints a number that depends on what the program has computed, which is the same on every allocator, and
-//! the most memory that was resident, in KiB, as the kernel counts it. `bench/rust/run` measures the time
+//! the most memory that was resident, in KiB, as the kernel counts it. `vcm-bench programs` measures the time
 //! from outside.
 
 mod allocator;

@@ -15,6 +15,7 @@ use vcmalloc_bench::harness::shelf::{self, Folder};
 use vcmalloc_bench::harness::summary::Summary;
 use vcmalloc_bench::harness::{cores, demo, instructions, peers, picture, sizes, surroundings, tables};
 use vcmalloc_bench::load::Pattern;
+use vcmalloc_bench::programs;
 
 /// Measures vcmalloc against its peers.
 #[derive(Parser)]
@@ -52,6 +53,8 @@ enum Verb {
         #[arg(long)]
         output: Option<PathBuf>,
     },
+    /// Runs whole programs interleaved: CPU time, peak memory and memory held when idle, on each allocator
+    Programs(programs::choice::Choice),
     /// Writes tables and picture again from the rows of an earlier run (its raw.csv.zst)
     Render { raw: PathBuf },
     /// Builds the newest peers from crates.io
@@ -125,8 +128,13 @@ fn main() -> Result<()> {
             run_on_cores(minutes * 60.0, &allocators, output.as_deref(), &places)
         }
         Verb::Sizes { allocators, output } => run_on_sizes(&allocators, output.as_deref(), &places),
+        Verb::Programs(choice) => programs::run(&choice, &places),
         Verb::Render { raw } => {
             let folder = Folder::around(&raw);
+            if let Some(tables) = programs::rendered(&raw) {
+                let origin = Origin::of_page(&folder.page());
+                return folder.write(&origin.around("Medians of interleaved rounds."), None, &tables);
+            }
             match sizes::read_rows(&raw) {
                 Ok(rows) if !rows.is_empty() => {
                     render_sizes(&rows, &folder, &Origin::of_page(&folder.page()))
@@ -182,7 +190,8 @@ fn run_on_cores(seconds: f64, names: &[String], output: Option<&Path>, places: &
     let (folder, file) = Folder::new(output, &places.ours, "cores")?;
     let session = Session { runner: &runner, cells: &cells, allocators: &allocators, extras: &[], passes: 1 };
     let rows = session.run(file)?;
-    let origin = Origin::here(&Summary::of(&rows), places).led_by(shelf::origin("vcm-bench", &places.ours));
+    let origin =
+        Origin::here(&Summary::of(&rows).allocators, places).led_by(shelf::origin("vcm-bench", &places.ours));
     let mut seen = None;
     if let Some(svg) = cores::draw(&rows) {
         surroundings::replace(&folder.picture(), &svg)?;
@@ -200,7 +209,8 @@ fn run_on_sizes(names: &[String], output: Option<&Path>, places: &Places) -> Res
     let runner = sizes::Runner::new()?;
     let (folder, file) = Folder::new(output, &places.ours, "sizes")?;
     let rows = runner.run(&allocators, file)?;
-    let origin = Origin::here(&Summary::of(&[]), places).led_by(shelf::origin("vcm-bench", &places.ours));
+    let names: Vec<&str> = allocators.iter().map(Ready::name).collect();
+    let origin = Origin::here(&names, places).led_by(shelf::origin("vcm-bench", &places.ours));
     render_sizes(&rows, &folder, &origin)?;
     ensure!(rows.iter().any(sizes::Row::is_finished), "no process came to its size; the page says why");
     Ok(())
@@ -251,7 +261,9 @@ fn render(rows: &[Row], folder: &Folder, places: Option<&Places>) -> Result<()> 
     ensure!(!rows.is_empty(), "the run has no rows");
     let summary = Summary::of(rows);
     let origin = match places {
-        Some(places) => Origin::here(&summary, places).led_by(shelf::origin("vcm-bench", &places.ours)),
+        Some(places) => {
+            Origin::here(&summary.allocators, places).led_by(shelf::origin("vcm-bench", &places.ours))
+        }
         None => Origin::of_page(&folder.page()),
     };
     let mut seen = None;

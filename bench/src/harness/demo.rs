@@ -10,10 +10,15 @@ use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+use tempfile::TempDir;
 use vcm_measure::allocators::{self, Places, Ready};
-use vcm_measure::child::{self, Used};
+use vcm_measure::arm::Arm;
+use vcm_measure::child;
 use vcm_measure::machine::Machine;
 use vcm_measure::statistics::median;
+use vcm_measure::stop::Stop;
+use vcm_measure::tree::adopt_orphans;
+use vcm_measure::trial::{self, Job};
 use vcm_measure::turns::{Turn, interleaved};
 use vcm_report::chart::{Axis, Bar, Better, Chart, Extent, Form, Group, Point};
 use vcm_report::{Cell, Column, Page, Part, Row, Table, unit};
@@ -44,8 +49,8 @@ pub fn run(places: &Places, threads: usize, seconds: u64, html: Option<PathBuf>)
     };
     let chosen = allocators::ALLOCATORS.iter().filter(|one| ALLOCATORS.contains(&one.name));
     let ready = allocators::ready(&chosen.collect::<Vec<_>>(), places);
-    let scratch = Scratch::new()?;
-    let template = scratch.0.join("template");
+    let (scratch, stop) = (scratch()?, Stop::on_signals()?);
+    let template = scratch.path().join("template");
     fill(&template)?;
     println!(
         "RocksDB's db_bench, {threads} threads reading and writing at random, {PASSES} x {seconds} s each."
@@ -53,12 +58,13 @@ pub fn run(places: &Places, threads: usize, seconds: u64, html: Option<PathBuf>)
 
     let turns = interleaved(PASSES, &[()], |_| ready.iter().collect());
     let progress = progress_bar(turns.len());
+    adopt_orphans()?;
     let mut runs = Vec::new();
     for Turn { allocator: ready, .. } in turns {
         progress.set_message(ready.name());
-        let data = scratch.0.join("run");
+        let data = scratch.path().join("run");
         copy_files(&template, &data)?;
-        runs.push((ready, measure(ready, &data, threads, seconds)?));
+        runs.push((ready, measure(ready, &data, threads, seconds, &stop)?));
         std::fs::remove_dir_all(&data)?;
         progress.inc(1);
     }
@@ -122,59 +128,36 @@ fn version_of(ready: &Ready) -> String {
     shelf::version_of(file).or(version).unwrap_or_else(|| real.display().to_string())
 }
 
-/// A directory for the data bases, in memory where there is room. It goes when this value is dropped and when
-/// the program is interrupted; the next demonstration removes what a killed one left.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Result<Self> {
-        let memory = Path::new("/dev/shm");
-        let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-        remove_leftovers(&parent);
-        let path = parent.join(format!("{DIRECTORY_PREFIX}{}", std::process::id()));
-        std::fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
-        let doomed = path.clone();
-        ctrlc::set_handler(move || {
-            // db_bench may still be writing, and then a directory that was just emptied is not empty: again.
-            let removed = (0..100).any(|_| std::fs::remove_dir_all(&doomed).is_ok());
-            let path = doomed.display();
-            eprintln!(
-                "\ninterrupted; {path} is {}",
-                if removed { "removed" } else { "left: remove it by hand" }
-            );
-            std::process::exit(130);
-        })?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            eprintln!("cannot remove {}: {error}; remove it by hand", self.0.display());
-        }
-    }
+/// A directory for the data bases, in memory where there is room. The next demonstration removes what a killed one left.
+fn scratch() -> Result<TempDir> {
+    let memory = Path::new("/dev/shm");
+    let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    remove_leftovers(&parent);
+    let prefix = format!("{DIRECTORY_PREFIX}{}-", std::process::id());
+    let made = tempfile::Builder::new().prefix(&prefix).tempdir_in(&parent);
+    made.with_context(|| format!("cannot make a directory in {}", parent.display()))
 }
 
 /// Directories of demonstrations whose process is gone.
 fn remove_leftovers(parent: &Path) {
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let process = name.to_str().and_then(|name| name.strip_prefix(DIRECTORY_PREFIX));
+        let process = name.to_str().and_then(|name| name.strip_prefix(DIRECTORY_PREFIX)?.split('-').next());
         if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
 }
 
-fn db_bench(command: &mut Command, data: &Path, benchmark: &str) {
-    command.arg(format!("--db={}", data.display())).arg(format!("--benchmarks={benchmark}")).args(DATA);
+fn db_bench(data: &Path, benchmark: &str) -> Vec<String> {
+    let words =
+        [DB_BENCH.to_owned(), format!("--db={}", data.display()), format!("--benchmarks={benchmark}")];
+    words.into_iter().chain(DATA.map(str::to_owned)).collect()
 }
 
 fn fill(template: &Path) -> Result<()> {
     let mut command = Command::new(DB_BENCH);
-    command.env_remove("LD_PRELOAD");
-    db_bench(&mut command, template, "fillseq");
+    command.env_remove("LD_PRELOAD").args(&db_bench(template, "fillseq")[1..]);
     let ended = child::run(&mut command, Duration::from_secs(120))?;
     ensure!(
         ended.status.is_some_and(|status| status.success()),
@@ -198,27 +181,28 @@ fn copy_files(from: &Path, to: &Path) -> Result<()> {
 struct Measured {
     operations: f64,
     operations_per_second: f64,
-    used: Used,
+    cpu_seconds: f64,
+    peak_rss_bytes: f64,
 }
 
-fn measure(ready: &Ready, data: &Path, threads: usize, seconds: u64) -> Result<Measured> {
-    let mut command = ready.command(Path::new(DB_BENCH));
-    db_bench(&mut command, data, "readrandomwriterandom");
-    command.args([
+/// One run, which counts only if db_bench was seen to run on the allocator.
+fn measure(ready: &Ready, data: &Path, threads: usize, seconds: u64, stop: &Stop) -> Result<Measured> {
+    let mut words = db_bench(data, "readrandomwriterandom");
+    words.extend([
         "--use_existing_db=1".to_owned(),
         format!("--threads={threads}"),
         format!("--duration={seconds}"),
     ]);
+    let command = words.into_iter().map(Into::into).collect();
+    let job =
+        Job { command, limit: Duration::from_secs(10 * seconds + 60), is_quiet: true, ..Job::default() };
     let name = ready.name();
-    let ended = child::run(&mut command, Duration::from_secs(10 * seconds + 60))?;
-    let status = ended.status.with_context(|| format!("db_bench on {name} did not end in time"))?;
-    ensure!(status.success(), "db_bench on {name}: {status}; {}", ended.errors.trim());
-    // The dynamic linker only warns when it cannot preload; db_bench would then run on glibc under another's
-    // name.
-    ensure!(!ended.errors.contains("cannot be preloaded"), "db_bench on {name}: {}", ended.errors.trim());
-    let (operations_per_second, operations) = rates(&ended.output)
-        .with_context(|| format!("db_bench on {name} printed no result; it said: {}", ended.errors.trim()))?;
-    Ok(Measured { operations, operations_per_second, used: ended.usage })
+    let trial = trial::run(&job, &Arm::of(ready), &|| stop.is_asked())
+        .with_context(|| format!("db_bench on {name}"))?;
+    let (operations_per_second, operations) =
+        rates(&trial.said).with_context(|| format!("db_bench on {name} printed no result"))?;
+    let (cpu_seconds, peak_rss_bytes) = (trial.value("CPU time"), trial.value("peak RSS"));
+    Ok(Measured { operations, operations_per_second, cpu_seconds, peak_rss_bytes })
 }
 
 /// Operations a second, and operations, from a line "NAME : ... micros/op N ops/sec ... seconds N operations;
@@ -241,11 +225,11 @@ struct Figure {
 }
 
 const RATE: Figure = Figure { name: "operations/s", decimals: 0, of: |run| run.operations_per_second };
-const CPU: Figure = Figure { name: "CPU seconds", decimals: 2, of: |run| run.used.cpu_seconds };
+const CPU: Figure = Figure { name: "CPU seconds", decimals: 2, of: |run| run.cpu_seconds };
 const COST: Figure =
-    Figure { name: "CPU us/operation", decimals: 2, of: |run| run.used.cpu_seconds * 1e6 / run.operations };
+    Figure { name: "CPU us/operation", decimals: 2, of: |run| run.cpu_seconds * 1e6 / run.operations };
 const PEAK: Figure =
-    Figure { name: "peak RSS, MiB", decimals: 0, of: |run| run.used.peak_rss_kib as f64 / 1024.0 };
+    Figure { name: "peak RSS, MiB", decimals: 0, of: |run| run.peak_rss_bytes / f64::from(1 << 20) };
 const FIGURES: [Figure; 4] = [RATE, CPU, COST, PEAK];
 
 fn values(ready: &Ready, runs: &[(&Ready, Measured)], figure: &Figure) -> Vec<f64> {

@@ -1,7 +1,6 @@
 //! On which machine rows were measured, and on which versions of the peers. The page says it, not the rows.
 
 use super::peers;
-use super::summary::Summary;
 use vcm_measure::allocators::{ALLOCATORS, Library, Places};
 use vcm_measure::machine::Machine;
 
@@ -13,9 +12,9 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// For what was measured just now.
-    pub fn here(summary: &Summary, places: &Places) -> Self {
-        let taking_part = ALLOCATORS.iter().filter(|one| summary.allocators.contains(&one.name));
+    /// For what was measured just now, on the allocators of these names.
+    pub fn here(names: &[&str], places: &Places) -> Self {
+        let taking_part = ALLOCATORS.iter().filter(|one| names.contains(&one.name));
         let version = |library| match library {
             Library::Built(name) => peers::version_of(name, places),
             _ => None,

@@ -1,7 +1,7 @@
 //! The C heap as a program that knows nothing of allocators calls it.
 //!
 //! Every call goes to the dynamic symbol, so LD_PRELOAD decides who answers, and every pointer passes through
-//! [`opaque`], so the compiler can neither drop a malloc/free pair nor move the write between them.
+//! `opaque`, so the compiler can neither drop a malloc/free pair nor move the write between them.
 
 use std::arch::asm;
 use std::ffi::c_void;

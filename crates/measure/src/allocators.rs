@@ -24,6 +24,10 @@ pub enum Library {
     /// Built by `vcm-bench peers` from a crate; the name is the feature of bench/peers.
     Built(&'static str),
     Ours,
+    /// Ours that checks every block, beside [`Library::Ours`].
+    Hardened,
+    /// Nobody offers it as a package or a crate; the reason.
+    Absent(&'static str),
 }
 
 /// An allocator with its settings: what one column of a table stands for.
@@ -44,7 +48,7 @@ pub struct Allocator {
 
 impl Allocator {
     pub fn is_ours(&self) -> bool {
-        self.library == Library::Ours
+        matches!(self.library, Library::Ours | Library::Hardened)
     }
 
     /// The Debian package that has it.
@@ -69,6 +73,8 @@ const MIMALLOC: Library = Library::Debian {
     package: "libmimalloc2.0",
 };
 const TCMALLOC_BOUND: &str = "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES";
+/// Without huge pages that nobody asked for, as ours begins.
+const SMALL_PAGES: (&str, &str) = ("MIMALLOC_ALLOW_THP", "0");
 const LOCKED: (&str, &str) = ("VCM_FRONT", "locked");
 /// Takes the thread's rseq area away from glibc: google/tcmalloc then has its per-CPU mode.
 const NO_GLIBC_RSEQ: (&str, &str) = ("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
@@ -119,8 +125,33 @@ pub static ALLOCATORS: &[Allocator] = &[
         "TCMalloc with thread caches of 1 MiB together: starved, as in 2015"),
     variant("tcmalloc-128M", TCMALLOC, &[(TCMALLOC_BOUND, "134217728")], (40, 166, 170),
         "TCMalloc with thread caches of 128 MiB together, which Ceph's packages set in /etc/default/ceph"),
+    variant("vcmalloc-hardened", Library::Hardened, &[], (180, 40, 90), "vcmalloc that checks every block"),
+    variant("vcmalloc-profile", Library::Ours, &[("VCM_PROFILE", "on")], (250, 170, 150),
+        "vcmalloc while a heap profile runs, with a sample in 512 KiB"),
+    variant("gperftools-new", Library::Absent("crates.io has none newer than Debian's 2.10: that of tcmalloc-sys 0.3.0 is of 2018"),
+        &[], (20, 110, 60), "the newest gperftools that crates.io has"),
+    variant("mimalloc2-small-pages", Library::Built("mimalloc2"), &[SMALL_PAGES], (170, 90, 20),
+        "the newest mimalloc 2 without transparent huge pages"),
+    variant("mimalloc3-small-pages", Library::Built("mimalloc3"), &[SMALL_PAGES], (185, 100, 205),
+        "the newest mimalloc 3 without transparent huge pages"),
     variant("google-rseq", Library::Built("tcmalloc"), &[NO_GLIBC_RSEQ], (60, 150, 140),
         "google/tcmalloc with caches per CPU"),
+];
+
+/// What a program in Rust can have as its global allocator: the feature of bench/rust, and the crate. `system` is the C
+/// library's.
+pub const CRATES: [(&str, &str); 11] = [
+    ("vcmalloc", "vcmalloc"),
+    ("vcmalloc-janitor", "vcmalloc"),
+    ("jemalloc", "tikv-jemallocator"),
+    ("mimalloc", "mimalloc"),
+    ("mimalloc-pprof", "mimalloc-pprof"),
+    ("snmalloc", "snmalloc-rs"),
+    ("rpmalloc", "rpmalloc"),
+    ("sefer", "sefer-alloc"),
+    ("tcmalloc-better", "tcmalloc-better"),
+    ("ferroc", "ferroc"),
+    ("system", ""),
 ];
 
 /// Names in results of earlier versions, and what they are called now.
@@ -208,6 +239,12 @@ impl Places {
                 self.there(self.ours.clone()),
                 "get it with `cargo build --release -p vcmalloc-shared`".to_owned(),
             ),
+            Library::Hardened => {
+                let files = ["libvcmalloc-hardened.so", "libvcmalloc_hardened.so"];
+                let found = files.into_iter().find_map(|file| self.there(self.ours.with_file_name(file)));
+                (found, "get it with `cargo build --release -p vcmalloc-hardened`".to_owned())
+            }
+            Library::Absent(reason) => (None, reason.to_owned()),
         };
         match (found, &self.root) {
             (Some(library), _) => ready(Some(library)),

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use vcm_inspect::elf::{self, Depth, Look};
+use vcm_inspect::process::Process;
 
 /// Whose malloc a program on this arm must get.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +38,21 @@ impl Arm {
             expected: ready.library.clone().map_or(Expected::Glibc, Expected::File),
             is_ours: ready.allocator.is_ours(),
         }
+    }
+
+    /// The same where a program may be linked with another allocator: the C library is preloaded too, and another library is
+    /// a copy in `folder`, which nobody replaces meanwhile and every user may read.
+    pub fn fixed(self, folder: &Path) -> std::io::Result<Arm> {
+        let Some(library) = &self.library else {
+            let library = (self.expected == Expected::Glibc).then(own_libc).flatten();
+            return Ok(Arm { library, ..self });
+        };
+        let folder = folder.join(&self.name);
+        std::fs::create_dir_all(&folder)?;
+        let copy = folder.join(library.file_name().unwrap_or_default());
+        std::fs::copy(library, &copy)?;
+        let copy = copy.canonicalize()?;
+        Ok(Arm { library: Some(copy.clone()), expected: Expected::File(copy), ..self })
     }
 
     /// The program as it is.
@@ -86,6 +102,14 @@ impl Arm {
         command.envs(self.environment());
         command
     }
+}
+
+/// The C library that this program runs on.
+fn own_libc() -> Option<PathBuf> {
+    let files = Process::new(std::process::id() as i32).mapped_files().ok()?;
+    files
+        .into_iter()
+        .find(|file| file.to_string_lossy().contains("/libc.so") || file.to_string_lossy().contains("/libc-"))
 }
 
 #[cfg(test)]

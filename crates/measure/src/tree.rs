@@ -36,6 +36,8 @@ pub struct Tree {
 pub struct Memory {
     pub rss_bytes: f64,
     pub pss_bytes: f64,
+    /// The part of `pss_bytes` that no file holds: heap and stacks.
+    pub anonymous_bytes: f64,
 }
 
 impl Tree {
@@ -84,15 +86,8 @@ impl Tree {
         own.into_iter().filter(|id| !apart.contains(id) && Process::new(*id).is_alive()).collect()
     }
 
-    /// Asks one to end, and after `patience` ends all. The ids of what could not be ended.
-    pub fn end(&mut self, asked: Option<i32>, patience: Duration) -> Vec<i32> {
-        if let Some(asked) = asked.filter(|asked| self.ended(*asked).is_none()) {
-            let _ = kill(Pid::from_raw(asked), Signal::SIGTERM);
-            let begin = Instant::now();
-            while begin.elapsed() < patience && self.ended(asked).is_none() {
-                std::thread::sleep(LOOK_EVERY);
-            }
-        }
+    /// Ends all. The ids of what could not be ended.
+    pub fn end(&mut self) -> Vec<i32> {
         let begin = Instant::now();
         loop {
             // Until none is left: one may have forked while the others were ended.
@@ -116,6 +111,7 @@ pub fn memory(processes: &[i32]) -> Memory {
         let Ok(lines) = Process::new(*id).rollup() else { continue };
         sum.rss_bytes += lines.bytes("Rss").unwrap_or(0) as f64;
         sum.pss_bytes += lines.bytes("Pss").unwrap_or(0) as f64;
+        sum.anonymous_bytes += lines.bytes("Pss_Anon").unwrap_or(0) as f64;
     }
     sum
 }

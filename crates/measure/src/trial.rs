@@ -10,14 +10,30 @@ use crate::spoken::{self, Pattern, Reading, Regex};
 use crate::stamp::Stamp;
 use crate::tree::{Memory, Tree};
 use course::Course;
+pub use nix::sys::signal::Signal;
 use std::ffi::OsString;
+use std::fmt;
 use std::net::{Ipv4Addr, TcpStream};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// The job that is run in every trial.
+#[derive(Default)]
 pub struct Job {
     pub command: Vec<OsString>,
+    /// Its standard input; the null device if this is empty.
+    pub input: Vec<u8>,
+    /// Variables besides those of the arm.
+    pub environment: Vec<(String, String)>,
+    /// The working directory, instead of this process's.
+    pub folder: Option<PathBuf>,
+    /// User and group, instead of this process's.
+    pub user: Option<(u32, u32)>,
+    /// No memory is read while it runs: a reader holds up page faults.
+    pub is_quiet: bool,
+    /// Its standard output goes to the null device.
+    pub discards_output: bool,
     /// Makes the command a server.
     pub service: Option<Service>,
     /// For everything that a trial waits for: the command, or readiness, or the load.
@@ -30,8 +46,19 @@ pub struct Service {
     pub ready: Ready,
     /// A line for the shell.
     pub load: String,
+    /// The load is over when it has printed this, not at its end: its connections stay open while the server idles.
+    pub loaded: Option<Regex>,
     /// Between the end of the load and the last look at the memory.
     pub idle: Duration,
+    pub end: End,
+}
+
+/// How a server is asked to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    By(Signal),
+    /// Its standard input ends.
+    Input,
 }
 
 /// When a server can take its load.
@@ -49,6 +76,17 @@ pub struct Trial {
     pub notes: Vec<String>,
     /// Seconds since the start, and the memory then.
     pub course: Vec<(f64, Memory)>,
+    /// Of a server, when it had idled.
+    pub idle: Option<Memory>,
+    /// The output: of a server behind that of its load.
+    pub said: String,
+}
+
+impl Trial {
+    /// The value of a reading; 0 if there is none.
+    pub fn value(&self, name: &str) -> f64 {
+        self.readings.iter().find(|reading| reading.name == name).map_or(0.0, |reading| reading.value)
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -58,6 +96,17 @@ pub enum Failed {
     /// It was over before its processes could be looked at.
     Unseen(String),
 }
+
+impl fmt::Display for Failed {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Failed::Stopped => formatter.write_str("stopped by a signal"),
+            Failed::Because(reason) | Failed::Unseen(reason) => formatter.write_str(reason),
+        }
+    }
+}
+
+impl std::error::Error for Failed {}
 
 impl From<String> for Failed {
     fn from(reason: String) -> Self {
@@ -98,7 +147,7 @@ fn once(job: &Job, arm: &Arm, stop: &dyn Fn() -> bool) -> Result<Trial, Failed> 
         None => command(job, arm, &mut tree, stop),
         Some(service) => server(job, service, arm, &mut tree, stop),
     };
-    let left = tree.end(None, Duration::ZERO);
+    let left = tree.end();
     if !left.is_empty() && done.is_ok() {
         return Err(Failed::Because(format!("processes {left:?} do not end")));
     }
@@ -117,7 +166,7 @@ fn command(job: &Job, arm: &Arm, tree: &mut Tree, stop: &dyn Fn() -> bool) -> Re
     let output = course.everything_said();
     let mut readings = said(job, &output)?;
     readings.extend(course.account(ended.wall, &ended.used));
-    course.finished(readings)
+    course.finished(readings, output)
 }
 
 fn server(
@@ -138,12 +187,13 @@ fn server(
     await_ready(&mut course, &service.ready, tree)?;
     let mut shell = crate::allocators::without_settings("/bin/sh".as_ref());
     shell.args(["-c", &service.load]);
-    let (load, output) = under_load(&mut course, &mut shell, tree)?;
+    let (load, output) = under_load(&mut course, &mut shell, service.loaded.as_ref(), tree)?;
     course.is_idle(service.idle, tree)?;
-    let used = course.end(PATIENCE, tree)?;
+    let used = course.end(service.end, PATIENCE, tree)?;
     let mut readings = said(job, &output)?;
     readings.extend(course.account(load, &used));
-    course.finished(readings)
+    let output = output + &course.everything_said();
+    course.finished(readings, output)
 }
 
 fn await_ready(course: &mut Course, ready: &Ready, tree: &mut Tree) -> Result<(), Failed> {
@@ -163,10 +213,11 @@ fn await_ready(course: &mut Course, ready: &Ready, tree: &mut Tree) -> Result<()
     }
 }
 
-/// Runs the load program to its end: how long it took, and what it printed.
+/// Runs the load program until it ends or has printed `loaded`: how long it took, and what it printed.
 fn under_load(
     course: &mut Course,
     shell: &mut Command,
+    loaded: Option<&Regex>,
     tree: &mut Tree,
 ) -> Result<(Duration, String), Failed> {
     course.load_starts(shell, tree)?;
@@ -178,6 +229,11 @@ fn under_load(
         if let Some(ended) = course.load_ended(tree) {
             ended.succeeded("the load program")?;
             return Ok((begin.elapsed(), ended.output));
+        }
+        if let Some(output) =
+            course.load_said().filter(|said| loaded.is_some_and(|loaded| loaded.is_match(said)))
+        {
+            return Ok((begin.elapsed(), output));
         }
     }
 }

@@ -94,7 +94,11 @@ impl Witness {
         let largest = self.seen.iter().max_by_key(weight).unwrap_or(last);
         let busiest = self.seen.iter().filter(|seen| !seen.is_unseen()).max_by_key(|seen| seen.ticks);
         for seen in [last, largest, busiest.unwrap_or(last)] {
-            seen.judge(arm)?;
+            // Of children of a moment that are the same program one is enough.
+            let is_alike = |other: &Seen| other.program == seen.program && other.judge(arm).is_ok();
+            if !(seen.is_unseen() && seen.id != main && self.seen.iter().any(is_alike)) {
+                seen.judge(arm)?;
+            }
         }
         // A process that ended too soon to be seen did not do much.
         let others = self.seen.iter().filter_map(|seen| seen.judge(arm).err());
@@ -103,8 +107,9 @@ impl Witness {
         let mut notes: Vec<String> = others.chain(private.map(str::to_owned)).collect();
         notes.sort();
         notes.dedup();
-        let serving = largest.answer.as_ref().and_then(|answer| answer.serving.as_ref());
-        match serving {
+        let alike = self.seen.iter().filter(|seen| seen.program == largest.program);
+        let answers = [largest].into_iter().chain(alike).filter_map(|seen| seen.answer.as_ref());
+        match answers.filter_map(|answer| answer.serving.as_ref()).next() {
             Some(serving) => Ok(Verdict { stamp: Stamp::of(arm, serving), notes }),
             None => {
                 let reason = format!("{} has no malloc that could be found", largest.program.display());
@@ -184,4 +189,37 @@ fn environment(arm: &Arm, process: &Process) -> Vec<(OsString, OsString)> {
     let given = arm.environment().into_iter().map(|(name, value)| (name.into(), value.into()));
     // An empty one would be taken for one that cannot be read.
     given.chain([("VCM_COMPARED".into(), "".into())]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vcm_inspect::loaded::BroughtBy;
+
+    fn seen(id: i32, program: &str, served_by: Option<&str>) -> Seen {
+        let serving = served_by.map(|object| allocator::Allocator {
+            kind: Kind::Unknown,
+            version: None,
+            object: object.into(),
+            brought_by: BroughtBy::Preload,
+            is_replaced: false,
+        });
+        let answer = serving.map(|serving| Answer { serving: Some(serving), ..Answer::unknown("") });
+        let peak_bytes = if answer.is_some() { 1 << 20 } else { 8 << 20 };
+        let (program, name) = (program.into(), vcm_foreign::Text::default());
+        Seen { id, program, name, answer, looks: 1, peak_bytes, ticks: 0 }
+    }
+
+    #[test]
+    fn of_children_of_a_moment_one_that_was_seen_proves_the_others_of_its_program() {
+        let arm = Arm { expected: Expected::File("/x.so".into()), ..Arm::plain() };
+        let judged = |others: &[(&str, Option<&str>)]| {
+            let mut witness = Witness { seen: vec![seen(1, "/bin/sh", Some("/x.so"))] };
+            witness.seen.extend((2..).zip(others).map(|(id, (program, by))| seen(id, program, *by)));
+            witness.judge(&arm, 1).map(|verdict| verdict.stamp.file).map_err(|unproved| unproved.is_unseen)
+        };
+        assert_eq!(judged(&[("/a", Some("/x.so")), ("/a", None), ("/a", None)]), Ok("/x.so".into()));
+        assert_eq!(judged(&[("/b", Some("/x.so")), ("/a", None)]), Err(true), "nobody saw that program");
+        assert!(judged(&[("/a", Some("/y.so")), ("/a", None)]).is_err(), "it is on another");
+    }
 }

@@ -91,7 +91,7 @@ pub fn run(
         scope.spawn(move || prepare(next, survey, how, &sender));
         Director::start(survey, arm, how, stop, &mut tree).and_then(|director| director.direct(receiver))
     });
-    let left = tree.end(None, Duration::ZERO);
+    let left = tree.end();
     match left.is_empty() {
         true => done,
         false => Err(Failed::Because(format!("processes {left:?} do not end"))),

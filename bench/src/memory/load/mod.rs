@@ -2,7 +2,7 @@
 //!
 //! Owns the scenarios. Promises that the calls, their sizes and (within a thread) their order are the same
 //! under every allocator, that nothing of its own is in the heap, and that after [`Phase::Idle`] no thread
-//! calls malloc but for [`Meanwhile`]: the workers sleep on a futex and the main thread in a read of its standard input, whose end
+//! calls malloc but for `Meanwhile`: the workers sleep on a futex and the main thread in a read of its standard input, whose end
 //! is the end of the process.
 
 pub mod age;

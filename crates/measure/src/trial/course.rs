@@ -1,15 +1,18 @@
 //! The course of one trial: its processes, what is looked at while they run, and how they end.
 
-use super::{Failed, Job, Trial};
+use super::{End, Failed, Job, Trial};
 use crate::arm::Arm;
 use crate::child::{Used, unnamed_file};
 use crate::spoken::{Better, Reading};
 use crate::statistics::median;
 use crate::tree::{self, Memory, Tree};
 use crate::witness::Witness;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
 use std::fs::File;
+use std::io::{PipeWriter, Seek, Write};
 use std::os::unix::fs::FileExt;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use vcm_inspect::process::Process;
@@ -25,7 +28,10 @@ pub struct Course<'a> {
     stop: &'a dyn Fn() -> bool,
     limit: Duration,
     is_service: bool,
+    is_quiet: bool,
     main: i32,
+    /// Kept open until the server is asked to end.
+    input: Option<PipeWriter>,
     started: Instant,
     /// Of what is waited for now.
     since: Instant,
@@ -66,16 +72,29 @@ impl<'a> Course<'a> {
             return Err(Failed::Because("no command given".to_owned()));
         };
         let mut command = arm.command(program);
-        command.args(arguments);
+        command.args(arguments).envs(job.environment.iter().map(|(name, value)| (name, value)));
+        if let Some(folder) = &job.folder {
+            command.current_dir(folder);
+        }
+        if let Some((user, group)) = job.user {
+            command.uid(user).gid(group);
+        }
+        let input = given(job, &mut command).map_err(anyhow::Error::from)?;
+        command
+            .stdout(if job.discards_output { Stdio::null() } else { shared(&output)? })
+            .stderr(shared(&errors)?);
         let started = Instant::now();
-        let main = start(tree, &mut command, &output, &errors)
+        let main = tree
+            .start(&mut command)
             .map_err(|error| format!("{} cannot be started: {error}", program.display()))?;
         Ok(Course {
             arm,
             stop,
             limit: job.limit,
             is_service: job.service.is_some(),
+            is_quiet: job.is_quiet,
             main,
+            input,
             started,
             since: started,
             pause: Duration::from_millis(1),
@@ -115,6 +134,9 @@ impl<'a> Course<'a> {
     fn look(&mut self, tree: &mut Tree) {
         let processes = tree.living(self.load.as_ref().map(|load| load.id));
         self.witness.look(self.arm, &processes);
+        if self.is_quiet {
+            return;
+        }
         let memory = tree::memory(&processes);
         self.samples.push((self.started.elapsed().as_secs_f64(), memory));
         if self.load.is_some() {
@@ -149,8 +171,8 @@ impl<'a> Course<'a> {
 
     pub fn load_starts(&mut self, shell: &mut Command, tree: &mut Tree) -> Result<(), Failed> {
         let (output, errors) = (unnamed_file()?, unnamed_file()?);
-        let id = start(tree, shell, &output, &errors)
-            .map_err(|error| format!("the load program cannot be started: {error}"))?;
+        shell.stdin(Stdio::null()).stdout(shared(&output)?).stderr(shared(&errors)?);
+        let id = tree.start(shell).map_err(|error| format!("the load program cannot be started: {error}"))?;
         self.load = Some(Load { id, output, errors });
         self.since = Instant::now();
         Ok(())
@@ -167,6 +189,11 @@ impl<'a> Course<'a> {
         Some(Ended { status, used, wall, output, errors })
     }
 
+    /// The load program's output so far.
+    pub fn load_said(&self) -> Option<String> {
+        self.load.as_ref().map(|load| text(&load.output))
+    }
+
     /// Looks once more after the server had nothing to do.
     pub fn is_idle(&mut self, time: Duration, tree: &mut Tree) -> Result<(), Failed> {
         let begin = Instant::now();
@@ -178,13 +205,23 @@ impl<'a> Course<'a> {
                 return Err(Failed::Because(format!("the server ended after the load: {}", ended.how())));
             }
         }
-        self.idle = Some(tree::memory(&tree.living(None)));
+        self.idle = Some(tree::memory(&tree.living(self.load.as_ref().map(|load| load.id))));
         Ok(())
     }
 
     /// Asks the server to end, and tells what it used.
-    pub fn end(&mut self, patience: Duration, tree: &mut Tree) -> Result<Used, Failed> {
-        tree.end(Some(self.main), patience);
+    pub fn end(&mut self, by: End, patience: Duration, tree: &mut Tree) -> Result<Used, Failed> {
+        match by {
+            End::By(signal) if tree.ended(self.main).is_none() => {
+                let _ = kill(Pid::from_raw(self.main), signal);
+            }
+            End::By(_) | End::Input => drop(self.input.take()),
+        }
+        let begin = Instant::now();
+        while begin.elapsed() < patience && tree.ended(self.main).is_none() {
+            tree.wait(self.main, LOOK_EVERY);
+        }
+        tree.end();
         match tree.ended(self.main) {
             Some((_, used)) => Ok(used),
             None => Err(Failed::Because("the server does not end".to_owned())),
@@ -221,20 +258,22 @@ impl<'a> Course<'a> {
         readings
     }
 
-    /// Of the largest process. The kernel's figure at the end begins with what this program had when it forked.
+    /// Of the largest process. The kernel's figure at the end begins with what fork copied of this program: its anonymous
+    /// memory, not its files.
     fn peak_rss(&self, used: &Used) -> f64 {
-        let own = Process::new(std::process::id() as i32).status_bytes("VmHWM").unwrap_or(0);
+        let own = Process::new(std::process::id() as i32).status_bytes("RssAnon").unwrap_or(0);
         let (said, seen) = (used.peak_rss_kib << 10, self.witness.peak_bytes());
         if said > own || seen == 0 { said as f64 } else { seen as f64 }
     }
 
-    pub fn finished(self, readings: Vec<Reading>) -> Result<Trial, Failed> {
+    pub fn finished(self, readings: Vec<Reading>, said: String) -> Result<Trial, Failed> {
         let verdict =
             self.witness.judge(self.arm, self.main).map_err(|unproved| match unproved.is_unseen {
                 true => Failed::Unseen(unproved.reason),
                 false => Failed::Because(unproved.reason),
             })?;
-        Ok(Trial { readings, stamp: verdict.stamp, notes: verdict.notes, course: self.samples })
+        let (course, idle) = (self.samples, self.idle);
+        Ok(Trial { readings, stamp: verdict.stamp, notes: verdict.notes, course, idle, said })
     }
 }
 
@@ -261,9 +300,26 @@ impl Ended {
     }
 }
 
-fn start(tree: &mut Tree, command: &mut Command, output: &File, errors: &File) -> anyhow::Result<i32> {
-    command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(errors.try_clone()?);
-    Ok(tree.start(command)?)
+/// Sets the command's standard input; the end that is to be closed if its end is what ends the command.
+fn given(job: &Job, command: &mut Command) -> std::io::Result<Option<PipeWriter>> {
+    if job.service.as_ref().is_some_and(|service| service.end == End::Input) {
+        let (reader, writer) = std::io::pipe()?;
+        command.stdin(reader);
+        return Ok(Some(writer));
+    }
+    if job.input.is_empty() {
+        command.stdin(Stdio::null());
+        return Ok(None);
+    }
+    let mut file = unnamed_file().map_err(std::io::Error::other)?;
+    file.write_all(&job.input)?;
+    file.rewind()?;
+    command.stdin(file);
+    Ok(None)
+}
+
+fn shared(file: &File) -> anyhow::Result<Stdio> {
+    Ok(file.try_clone()?.into())
 }
 
 /// The text that was written so far. The writer's place in the file, which is shared, stays where it is.

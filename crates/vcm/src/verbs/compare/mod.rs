@@ -31,7 +31,7 @@ use vcm_measure::progress::Progress;
 use vcm_measure::spoken::{Better, Pattern, Regex};
 use vcm_measure::stop::Stop;
 use vcm_measure::tree;
-use vcm_measure::trial::{self, Failed, Job, Ready, Service};
+use vcm_measure::trial::{self, End, Failed, Job, Ready, Service, Signal};
 use vcm_measure::turns;
 
 pub fn compare(arguments: Compare) -> Outcome {
@@ -95,7 +95,7 @@ fn job(arguments: &Compare) -> Result<Job, Failure> {
     let service = match (&arguments.load, &arguments.ready) {
         (Some(load), Some(ready)) => {
             let (load, ready) = (load.clone(), ready_when(ready)?);
-            Some(Service { ready, load, idle: arguments.idle })
+            Some(Service { ready, load, loaded: None, idle: arguments.idle, end: End::By(Signal::SIGTERM) })
         }
         _ => None,
     };
@@ -104,7 +104,8 @@ fn job(arguments: &Compare) -> Result<Job, Failure> {
     command::resolve(name, &search_path).map_err(|_| {
         Failure::new(FAILURE, format!("{}: no such command, or it cannot be executed", name.shown()))
     })?;
-    Ok(Job { command: arguments.command.clone(), service, limit: arguments.limit, patterns })
+    let command = arguments.command.clone();
+    Ok(Job { command, service, limit: arguments.limit, patterns, ..Job::default() })
 }
 
 fn ready_when(text: &str) -> Result<Ready, Failure> {

@@ -96,8 +96,17 @@ impl Rounds<'_> {
             self.late_nanoseconds = self.late_nanoseconds.max(run.late_nanoseconds);
             let readings = readings(&run, null, &course, self.survey);
             self.courses.entry(runs.arm.name.clone()).or_insert(course);
-            runs.trials
-                .insert(round, Trial { readings, stamp: run.stamp, notes: run.notes, course: Vec::new() });
+            runs.trials.insert(
+                round,
+                Trial {
+                    readings,
+                    stamp: run.stamp,
+                    notes: run.notes,
+                    course: Vec::new(),
+                    idle: None,
+                    said: String::new(),
+                },
+            );
         }
     }
 

@@ -53,13 +53,15 @@ pub fn table(sides: &[Side], state: &State) -> Table {
 
 fn trial(kept: &Kept) -> Trial {
     let memory = |(at, rss_bytes, pss_bytes): &(f64, f64, f64)| {
-        (*at, Memory { rss_bytes: *rss_bytes, pss_bytes: *pss_bytes })
+        (*at, Memory { rss_bytes: *rss_bytes, pss_bytes: *pss_bytes, ..Memory::default() })
     };
     Trial {
         readings: kept.readings.iter().map(Number::reading).collect(),
         stamp: kept.stamp.clone(),
         notes: kept.notes.clone(),
         course: kept.course.iter().map(memory).collect(),
+        idle: None,
+        said: String::new(),
     }
 }
 

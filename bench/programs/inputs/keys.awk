@@ -1,0 +1,2 @@
+BEGIN { for (i = 0; i < 400000; i++) { a["key " i % 60000] = a["key " i % 60000] substr("some longer text", i % 9); if (i % 3 == 0) delete a["key " i % 50000] }
+n = 0; for (k in a) n += length(a[k]); print n }

@@ -1,0 +1,1 @@
+map({(.name): .tags}) | add | length
