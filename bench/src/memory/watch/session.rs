@@ -86,7 +86,7 @@ impl Session {
 
     fn run_one(&self, pass: usize, case: &Case, ready: &Ready) -> Result<Run> {
         let name = ready.name();
-        let cgroup = case.cgroup_bytes.map(|bytes| Group::with_limit(bytes)).transpose()?;
+        let cgroup = case.cgroup_bytes.map(Group::with_limit).transpose()?;
         let mut subject = Subject::start(ready, &self.load_program, &case.arguments, cgroup.as_ref())?;
         let (mut outcome, samples) = self.watch(&mut subject, case)?;
         if let Some(wrong) = subject.wrong_allocator(ready) {
