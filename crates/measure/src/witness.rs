@@ -78,6 +78,13 @@ impl Witness {
         self.seen.iter().rev().find(|seen| seen.id == main)
     }
 
+    /// Whether the malloc of every program that was seen is known, or cannot be.
+    pub fn is_settled(&self) -> bool {
+        let is_known =
+            |seen: &Seen| self.seen.iter().any(|other| other.program == seen.program && !other.is_unseen());
+        !self.seen.is_empty() && self.seen.iter().all(is_known)
+    }
+
     pub fn peak_bytes(&self) -> u64 {
         self.seen.iter().map(|seen| seen.peak_bytes).max().unwrap_or(0)
     }

@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 use vcm_inspect::process::Process;
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// While the malloc of some program is not known: its processes may be short.
+const LOOK_SOON: Duration = Duration::from_millis(8);
 /// A process that ends with the command may take so long for it.
 const GRACE: Duration = Duration::from_secs(1);
 /// Of an output; results are at its end, but nobody prints more.
@@ -115,7 +117,8 @@ impl<'a> Course<'a> {
         }
         tree.wait(self.load.as_ref().map_or(self.main, |load| load.id), self.pause);
         let wall = self.started.elapsed();
-        self.pause = (self.pause * 2).min(LOOK_EVERY);
+        let most = if self.witness.is_settled() { LOOK_EVERY } else { LOOK_SOON };
+        self.pause = (self.pause * 2).min(most);
         if let Some((status, used)) = tree.ended(self.main) {
             return Ok(Some(self.ended(status, used, wall)));
         }
@@ -258,10 +261,10 @@ impl<'a> Course<'a> {
         readings
     }
 
-    /// Of the largest process. The kernel's figure at the end begins with what fork copied of this program: its anonymous
-    /// memory, not its files.
+    /// Of the largest process. The kernel's figure at the end begins with what this program had when it forked; below that
+    /// counts what the last look saw.
     fn peak_rss(&self, used: &Used) -> f64 {
-        let own = Process::new(std::process::id() as i32).status_bytes("RssAnon").unwrap_or(0);
+        let own = Process::new(std::process::id() as i32).status_bytes("VmHWM").unwrap_or(0);
         let (said, seen) = (used.peak_rss_kib << 10, self.witness.peak_bytes());
         if said > own || seen == 0 { said as f64 } else { seen as f64 }
     }
