@@ -18,7 +18,7 @@ STAND_INS = $(patsubst %,libtcmalloc%.so.4,_minimal _and_profiler _debug _minima
 # The dynamic loader finds a new library in /usr/local/lib by its cache alone. A package does this by itself.
 RENEW_LOADER_CACHE = @if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then PATH="$$PATH:/usr/sbin:/sbin" ldconfig; fi
 
-.PHONY: help build lab libraries install uninstall deb deb-test rpm crate linking-test demo test bench many-cores model results labs-test fresh-test citizens enabled-daemons lint deny doc site release-check loom golden soak fuzz breaks mutants races aarch64 kernels many-cpus clean setup-build setup-test setup-demo setup-citizens setup-packages setup-fresh
+.PHONY: help build lab libraries install uninstall deb deb-test rpm crate linking-test demo test bench many-cores model results labs-test fresh-test citizens enabled-daemons detection coexistence looking ceph-turns lint deny doc site release-check loom golden soak fuzz breaks mutants races aarch64 kernels many-cpus clean setup-build setup-test setup-demo setup-citizens setup-packages setup-fresh
 
 help: ## this list
 	@echo "vcmalloc: a memory allocator whose caches belong to virtual CPUs, not to threads"
@@ -116,6 +116,22 @@ citizens: build setup-citizens ## programs that shut themselves in, and Python's
 enabled-daemons: build ## ten daemons of a fresh Debian 12 and 13, switched by 'vcm enable'; results/enabled-daemons.md
 	scripts/enabled-daemons bookworm trixie
 	scripts/enabled-daemons --page
+
+# Not a part of `make test`: the suites are fetched by git.
+detection: build ## 155 kinds of misuse from three public suites: which allocators stop them
+	scripts/detection $(TARGET)/detection
+
+# As root. SYSTEM=FOLDER: a Debian 11 to try too; PROGRAMS=FOLDER: programs that were built for it.
+coexistence: build ## other libraries that register threads, or bring an allocator, beside ours
+	scripts/coexistence $(or $(PROGRAMS),google) $(SYSTEM)
+
+# As root: the labs install daemons. DAEMON=gluster for the brick process.
+looking: build lab ## what it costs a real OSD to be looked at ten times a second; 40 minutes under load
+	scripts/looking $(or $(DAEMON),ceph)
+
+# As root.
+ceph-turns: build ## 'vcm compare --systemd' on a real Ceph under a real systemd; the report in target/ceph-turns
+	scripts/ceph-turns $(TARGET)/ceph-turns
 
 deb: setup-packages ## Debian packages, sums and bill of materials, in target/packages
 	packaging/deb
