@@ -113,7 +113,7 @@ citizens: build setup-citizens ## programs that shut themselves in, and Python's
 	scripts/citizens
 
 # Not a part of `make test`: two roots of Debian are fetched, some 350 MB each, and booted in namespaces. As root.
-enabled-daemons: build ## ten daemons of a fresh Debian 12 and 13, switched by 'vcm enable'; results/enabled-daemons.md
+enabled-daemons: build ## ten daemons each of a fresh Debian 12 and 13, switched by 'vcm enable'; results/enabled-daemons.md
 	scripts/enabled-daemons bookworm trixie
 	scripts/enabled-daemons --page
 
@@ -196,7 +196,7 @@ fuzz: setup-build ## each fuzz target: its corpus, then a minute of new inputs; 
 	done
 
 # Not a part of `make test`, which only looks whether the breaks still fit. NAME=fence for those with that word in their name.
-breaks: setup-build ## break the code on purpose, some forty times: which break does its test not notice
+breaks: setup-build ## break the code on purpose, about a hundred times: which break does its test not notice
 	$(CARGO) run -p vcmalloc-tests --example breaks -- $(NAME)
 
 # SHARD=7/20 for a twentieth. The tests named here are those of the changed layers, of the one above, and the quick ones that ask

@@ -128,6 +128,17 @@ fn renew_or_compare(name: &str, index: &str) {
 }
 
 #[test]
+fn the_library_of_a_result_is_found_wherever_it_is_named() {
+    let found = [
+        "2026; 2 CPUs; library abc1234.",
+        "x; library 0.1.0+abc; a run each: b. More.",
+        "library a1, its own code",
+    ];
+    assert_eq!(found.map(library_of), [Some("abc1234"), Some("0.1.0+abc"), Some("a1, its own code")]);
+    assert_eq!(library_of("2026; glibc 2.36."), None);
+}
+
+#[test]
 fn links_and_headings_are_found_in_every_form() {
     let text = "# A `b`: c\n[x](y.md) ![p](../q/r.svg)\n[web](https://a.b) [own](#a-b-c) [deep](y.md#z) `[no](code.md)`\n\
                 ```text\n[no](block.md)\n# no\n```\n";
@@ -259,7 +270,7 @@ fn index(all: &BTreeSet<PathBuf>) -> String {
         let measured = part("Measured");
         let mut places = measured.trim_end_matches('.').split(';').map(str::trim);
         let (date, machine) = (places.next().unwrap_or_default(), places.next().unwrap_or_default());
-        let library = places.next_back().unwrap_or_default().trim_start_matches("library ");
+        let library = library_of(&measured).unwrap_or_else(|| places.next_back().unwrap_or_default());
         let row = [&part("Question"), &in_short(&part("Answer")), date, machine, library];
         let _ = writeln!(text, "| [{}]({name}) | {} |", name.trim_end_matches(".md"), row.join(" | "));
     }
@@ -283,6 +294,14 @@ fn index(all: &BTreeSet<PathBuf>) -> String {
 }
 
 /// The first sentence, and the one that counts claims: a full stop that ends a sentence is followed by a blank.
+/// The words behind the first "library", up to where the sentence or its part ends.
+fn library_of(measured: &str) -> Option<&str> {
+    let words = ["library ", "libraries "].iter().find_map(|word| Some(measured.split_once(word)?.1))?;
+    let named = words.split(';').next()?.split(". ").next()?.trim_end_matches('.');
+    // A sentence that goes on is none of its name.
+    if named.len() <= 90 { Some(named) } else { named.split(',').next() }
+}
+
 fn in_short(answer: &str) -> String {
     let mut sentences = answer.trim_end_matches('.').split(". ");
     let first = sentences.next().unwrap_or_default();

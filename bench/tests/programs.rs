@@ -7,7 +7,7 @@ const BENCH: &str = env!("CARGO_BIN_EXE_vcm-bench");
 
 fn programs(words: &[&str], out: &Path) -> Output {
     let mut command = Command::new(BENCH);
-    command.arg("programs").args(words).arg("--out").arg(out).env_remove("CARGO").output().unwrap()
+    command.arg("programs").args(words).arg("--output").arg(out).env_remove("CARGO").output().unwrap()
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn what_cannot_be_meant_is_refused_and_a_program_that_is_missing_is_named() {
     assert!(refusal(&["--rounds", "0"]).contains("--rounds 0"));
     let mut command = Command::new(BENCH);
     command
-        .args(["programs", "--only", "lua", "--rounds", "1", "--allocators", "glibc", "--out"])
+        .args(["programs", "--only", "lua", "--rounds", "1", "--allocators", "glibc", "--output"])
         .arg(folder.path());
     let done = command.env("PATH", "/nonexistent").env_remove("CARGO").output().unwrap();
     let said = String::from_utf8_lossy(&done.stderr).into_owned();

@@ -25,7 +25,7 @@ pub struct Choice {
     #[arg(long)]
     pub against: Option<String>,
     /// Where runs/ is, as of `run --output`
-    #[arg(long)]
+    #[arg(long = "output")]
     pub out: Option<PathBuf>,
     /// Only prints the table of programs
     #[arg(long)]
