@@ -38,9 +38,10 @@ fn results_go_into_the_repository_of_the_working_directory_and_say_so() {
         }
         std::fs::write(bench.join("Cargo.toml"), "[package]\nname = \"vcmalloc-bench\"\n").unwrap();
         let said = measured(measurement, &below);
-        assert_eq!((files(&bench.join("runs")), files(&below)), (1, 0), "{said}");
-        assert!(said.contains(&bench.join("runs").display().to_string()), "{said}");
-        let run = std::fs::read_dir(bench.join("runs")).unwrap().next().unwrap().unwrap().path();
+        let runs = repository.path().join("results/runs");
+        assert_eq!((files(&runs), files(&below)), (1, 0), "{said}");
+        assert!(said.contains(&runs.display().to_string()), "{said}");
+        let run = std::fs::read_dir(runs).unwrap().next().unwrap().unwrap().path();
         for file in ["README.md", "summary.md", "raw.csv.zst"] {
             assert!(run.join(file).exists(), "{file} is not in {}", run.display());
         }

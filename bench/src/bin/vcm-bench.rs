@@ -101,7 +101,7 @@ struct RunArguments {
     /// Seconds after which a run counts as timed out
     #[arg(long, default_value_t = 30)]
     time_limit: u64,
-    /// Where runs/ is [default: bench/ of the repository around the working directory, else the working
+    /// Where runs/ is [default: results/ of the repository around the working directory, else the working
     /// directory]
     #[arg(long)]
     output: Option<PathBuf>,

@@ -13,10 +13,11 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// A new one in `place`, else in `bench/` of the repository around the working directory, else there. That of
+    /// A new one in `place`, else in `results/` of the repository around the working directory, else there. That of
     /// another run of the same minute is left alone.
     pub fn new(place: Option<&Path>, library: &Path, kind: &str) -> Result<(Folder, File)> {
-        let runs = place.map(Path::to_owned).or_else(own_bench).unwrap_or_default().join("runs");
+        let results = || own_bench().map(|bench| bench.with_file_name("results"));
+        let runs = place.map(Path::to_owned).or_else(results).unwrap_or_default().join("runs");
         let date = chrono::Local::now().format("%Y-%m-%d-%H%M");
         let name =
             format!("{date}-{}-{}-{kind}", machine_name(&Machine::this().to_string()), commit_of(library));
