@@ -196,7 +196,7 @@ mod tests {
         raw.read_to_string(&mut text).unwrap();
         let rows: Vec<&str> = text.lines().collect();
         assert_eq!(rows.len(), 1 + 1 + 2, "{text}");
-        let begin = "0,case,glibc,killed: out of memory (oom_kill 1),,,not seen,,,,,,,,0,0,0,0.0,0,0";
+        let begin = "0,case,glibc,killed: out of memory (oom_kill 1),,,not seen,,,,,,,,0,0,0,0,0";
         assert_eq!(rows[1], begin);
         let columns = |row: &str| row.split(',').count();
         assert!(rows.iter().all(|row| columns(row) == columns(rows[0])), "{text}");
