@@ -40,7 +40,7 @@ enum Verb {
         /// Names of allocators; `default` and `all` are groups
         #[arg(long, value_delimiter = ',', default_value = "default")]
         allocators: Vec<String>,
-        /// Where runs/ is, as of `run`
+        /// Folder of runs/, as of `run`
         #[arg(long)]
         output: Option<PathBuf>,
     },
@@ -49,7 +49,7 @@ enum Verb {
         /// Names of allocators; `default` and `all` are groups
         #[arg(long, value_delimiter = ',', default_value = "vcmalloc,glibc,jemalloc,tcmalloc")]
         allocators: Vec<String>,
-        /// Where runs/ is, as of `run`
+        /// Folder of runs/, as of `run`
         #[arg(long)]
         output: Option<PathBuf>,
     },
@@ -101,7 +101,7 @@ struct RunArguments {
     /// Seconds after which a run counts as timed out
     #[arg(long, default_value_t = 30)]
     time_limit: u64,
-    /// Where runs/ is [default: results/ of the repository around the working directory, else the working
+    /// Folder of runs/ [default: results/ of the repository around the working directory, else the working
     /// directory]
     #[arg(long)]
     output: Option<PathBuf>,

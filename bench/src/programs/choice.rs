@@ -3,7 +3,7 @@
 use clap::Args;
 use std::path::PathBuf;
 
-/// What a session measures.
+/// The measurements of a session.
 #[derive(Args)]
 pub struct Choice {
     /// Sets (whole, hardened, watching, idle, rust) and parts of names, with commas [default: whole]
@@ -24,7 +24,7 @@ pub struct Choice {
     /// Adds tables of differences from this column, with their intervals
     #[arg(long)]
     pub against: Option<String>,
-    /// Where runs/ is, as of `run --output`
+    /// Folder of runs/, as of `run --output`
     #[arg(long = "output")]
     pub out: Option<PathBuf>,
     /// Only prints the table of programs

@@ -9,7 +9,7 @@ use std::process::Command;
 use vcm_measure::allocators::{self, ALLOCATORS, CRATES, Places};
 use vcm_measure::arm::Arm;
 
-/// What a program runs on.
+/// The allocator that a program runs on.
 pub struct Column {
     pub arm: Arm,
     /// The binary of bench/rust that is built with it; none for a preload.

@@ -1,4 +1,4 @@
-//! What programs read: written before the first round, the same bytes in every session.
+//! Inputs of programs: written before the first round, the same bytes in every session.
 
 use super::ground::{Ground, finished};
 use anyhow::{Context, Result, bail};

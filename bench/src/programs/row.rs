@@ -103,7 +103,7 @@ fn crate_of(said: &str, allocator: &str) -> Result<String, String> {
     }
 }
 
-/// What a program of bench/rust has computed, which is the same on every allocator.
+/// The number that a program of bench/rust computed, the same on every allocator.
 pub fn computed(said: &str) -> Option<&str> {
     said.split_whitespace().nth(1)
 }

@@ -51,7 +51,7 @@ pub struct Server {
     pub end: End,
 }
 
-/// What a row is there for, besides CPU time and peak memory.
+/// The purpose of a row, besides CPU time and peak memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {
     Cpu,

@@ -138,7 +138,7 @@ pub static ALLOCATORS: &[Allocator] = &[
         "google/tcmalloc with caches per CPU"),
 ];
 
-/// What a program in Rust can have as its global allocator: the feature of bench/rust, and the crate. `system` is the C
+/// The global allocator of a program in Rust: the feature of bench/rust, and the crate. `system` is the C
 /// library's.
 pub const CRATES: [(&str, &str); 11] = [
     ("vcmalloc", "vcmalloc"),

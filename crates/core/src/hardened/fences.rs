@@ -20,7 +20,14 @@ impl Fence {
         match self {
             Fence::None => false,
             Fence::Mapped => os.close_pages(address, bytes),
-            Fence::Marked => os.mark_pages(address, bytes),
+            // Refused half way, where a part is locked, it would leave marks that nobody takes away.
+            Fence::Marked => {
+                let is_marked = os.mark_pages(address, bytes);
+                if !is_marked {
+                    os.unmark_pages(address, bytes);
+                }
+                is_marked
+            }
         }
     }
 
@@ -82,5 +89,40 @@ impl Closed {
     pub fn open<O: Os>(self, os: &O, bytes: usize) -> bool {
         // A mapping may be refused at any time, so it comes first: then nothing has changed.
         (!self.whole || Fence::Mapped.open(os, self.run, bytes)) && self.fence.open(os, self.run, bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::os::Linux;
+    use core::ptr::with_exposed_provenance_mut as at_mut;
+
+    #[test]
+    fn a_range_of_which_a_part_is_locked_keeps_no_marks() {
+        let (os, page) = (Linux::new(), Linux::new().page_bytes());
+        let range = os.map(2 * page).unwrap();
+        // SAFETY: pages of our own.
+        let is_locked = unsafe { libc::mlock(at_mut(range + page), page) == 0 };
+        if !is_locked {
+            vcmalloc_tests::skip!("this user may lock no memory");
+            return;
+        }
+        assert!(!Fence::Marked.close(&os, range, 2 * page));
+        for address in [range, range + page] {
+            // SAFETY: mapped above; a mark would end the process here.
+            unsafe { at_mut::<u8>(address).write(1) };
+        }
+        os.unmap(range, 2 * page);
+    }
+
+    #[test]
+    fn a_closed_run_is_told_by_its_word() {
+        for (fence, whole) in
+            [(Fence::Mapped, false), (Fence::Mapped, true), (Fence::Marked, false), (Fence::Marked, true)]
+        {
+            let closed = Closed { run: 0x5000_0000_4000, fence, whole };
+            assert_eq!(Closed::of_word(closed.word()), closed);
+        }
     }
 }

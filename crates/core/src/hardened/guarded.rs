@@ -135,7 +135,7 @@ impl<O: Os> Hardened<O> {
                 at_mut::<u8>(run + layout.body).write_bytes(0, body);
             }
         }
-        // Marked guards lose their memory by that.
+        // Marking a guard takes its memory away; a mapping does not.
         let release = |start: usize, end: usize| self.heap.os.release(run + start, end - start);
         with_guards
             && self.fences.kind() == Fence::Mapped

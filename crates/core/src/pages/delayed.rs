@@ -29,7 +29,7 @@ pub enum Delay {
 }
 
 impl DelayedFrees {
-    /// Where its places lie.
+    /// The offset of its places.
     pub(super) const PLACES: usize = core::mem::offset_of!(Self, places);
 
     #[cfg(not(loom))]

@@ -39,7 +39,7 @@ pub struct Common {
     /// Milliseconds between two looks at the process
     #[arg(long, global = true, default_value_t = 100)]
     pub sample: u64,
-    /// Where runs/ is [default: results/ of the repository around the working directory, else the working
+    /// Folder of runs/ [default: results/ of the repository around the working directory, else the working
     /// directory]
     #[arg(long, global = true)]
     pub output: Option<PathBuf>,

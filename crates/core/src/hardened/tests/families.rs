@@ -1,6 +1,5 @@
 //! Families of functions that make and free blocks, and the sizes that frees tell.
 
-use super::super::fences::Fence;
 use super::*;
 
 #[test]
@@ -49,18 +48,7 @@ fn where_the_option_says_so_any_family_frees_what_another_made() {
 
 #[test]
 fn a_block_that_a_foreign_new_asked_malloc_for_fits_what_that_was_asked_for() {
-    let frame = |bytes, align: usize| {
-        let asked = align.trailing_zeros();
-        Frame {
-            bytes,
-            maker: Maker::Malloc,
-            laid: asked,
-            asked,
-            fenced: Fence::None,
-            behind: false,
-            further: 0,
-        }
-    };
+    let frame = |bytes, align: usize| Frame::asked_for(align, bytes);
     assert!(frame(1, 1).serves_foreign_new(0, 1) && frame(100, 1).serves_foreign_new(100, 1));
     assert!(frame(128, 64).serves_foreign_new(100, 64) && frame(104, 8).serves_foreign_new(100, 4));
     assert!(!frame(2, 1).serves_foreign_new(0, 1) && !frame(100, 1).serves_foreign_new(99, 1));
