@@ -11,7 +11,10 @@ impl<O: Os> Heap<O> {
     pub(crate) fn in_slow_path<R>(&self, work: impl FnOnce(Inside<'_>) -> R) -> Option<R> {
         let outcome = self.engine.slow_path(self, work);
         self.see_to_words_if_due();
-        self.call_back_if_due();
+        // A handler that interrupted a slow path leaves that to the slow path after it: this thread may hold locks.
+        if outcome.is_some() {
+            self.call_back_if_due();
+        }
         self.obey_if_ordered();
         self.look_at_probes();
         outcome
@@ -42,7 +45,8 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    /// Calls the program's function for memory pressure, if that is due.
+    /// Calls the program's function for memory pressure, if that is due. A fiber may go on in another thread there: no caller
+    /// keeps what belongs to this one (docs/design/restartable-sequences.md, Fibers).
     #[inline]
     pub(crate) fn call_back_if_due(&self) {
         self.upkeep.callback.call_if_due(|| {

@@ -384,6 +384,29 @@ fn the_limit_of_the_cgroup_is_known_before_the_first_tick_once_the_heap_is_no_lo
     free(&heap, blocks);
 }
 
+static IN_HANDLER: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn count_in_handler(_: usize, _: usize) {
+    IN_HANDLER.fetch_add(1, Relaxed);
+}
+
+#[test]
+fn a_handler_that_interrupted_a_slow_path_leaves_the_function_to_the_slow_path_after_it() {
+    let heap = heap();
+    heap.on_pressure(Some(count_in_handler));
+    let blocks = fill(&heap, 8, MIB);
+    let limit = heap.pages.footprint() - 1;
+    heap.set_option(b"memory_limit", limit.to_string().as_bytes()).unwrap();
+    heap.upkeep.read_limits(&heap.floors).unwrap();
+    heap.inside_for_test(|| {
+        assert_ne!(heap.allocate(2 * MIB), 0);
+        assert_eq!(IN_HANDLER.load(Relaxed), 0, "a lock of the heap may be held");
+    });
+    free(&heap, fill(&heap, 1, 2 * MIB));
+    assert_eq!(IN_HANDLER.load(Relaxed), 1);
+    free(&heap, blocks);
+}
+
 static READ: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn count_read(_: usize, _: usize) {
