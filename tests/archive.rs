@@ -114,6 +114,45 @@ mod tests {
         }
     }
 
+    /// A compiler that sees the whole program could keep what belongs to a thread while a fiber changes threads.
+    #[test]
+    fn fibers_keep_their_blocks_in_programs_that_were_optimised_at_link_time() {
+        if is_not_here() {
+            return;
+        }
+        let fibers = library::repository().join("tests/conformance/fibers_keep_their_blocks_on_any_thread.c");
+        let hardened = library::hardened_archive().unwrap_or_else(|error| panic!("{error}"));
+        for (name, compiler, words, archive) in [
+            ("fibers-gcc", "gcc", &[][..], archive()),
+            ("fibers-gcc-hardened", "gcc", &[], hardened),
+            ("fibers-clang", "clang", &["-fuse-ld=lld"], archive()),
+        ] {
+            let program = library::work_directory("archive").join(name);
+            let mut call = Command::new(compiler);
+            call.args(["-O2", "-flto", "-rdynamic", "-pthread", "-D_GNU_SOURCE", "-Wl,-u,vcm_version", "-o"]);
+            call.arg(&program).arg(&fibers).arg(archive).arg("-lm").args(words);
+            match call.output() {
+                Ok(linked) => {
+                    assert!(linked.status.success(), "{name}: {}", String::from_utf8_lossy(&linked.stderr))
+                }
+                Err(_) if compiler != "gcc" => {
+                    vcmalloc_tests::skip!("{compiler} is not installed (apt-get install clang lld)");
+                    continue;
+                }
+                Err(error) => panic!("{compiler}: {error}"),
+            }
+            let mut call = Command::new(program);
+            call.args(["4", "64", "600000", "report"]).env("CONFORMANCE_ON", "vcmalloc");
+            let finished = run(&mut call, Duration::from_secs(120)).expect("it runs");
+            finished.succeeded().unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert!(
+                finished.text().contains("calls by 64 fibers on 4 threads"),
+                "{name}: {}",
+                finished.text()
+            );
+        }
+    }
+
     #[test]
     fn the_linker_says_that_a_sanitizer_does_not_go_with_it() {
         if is_not_here() {

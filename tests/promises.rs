@@ -34,7 +34,7 @@ fn exists(suite: &str, name: &str) -> bool {
         "robustness" => listed("robustness/suite.rs"),
         "serve" => function(read(&tests.join("serve.rs"))) || function(sources(&tests.join("serve"))),
         "foreign" | "guards" | "last_words" | "orders" | "profile" | "record_running" | "window"
-        | "preemption" | "musl" | "rust_crate" | "layers" | "symbols" => {
+        | "preemption" | "musl" | "rust_crate" | "archive" | "layers" | "symbols" => {
             function(read(&tests.join(format!("{suite}.rs"))))
         }
         "core" => function(sources(&repository().join("crates/core/src"))),

@@ -12,6 +12,8 @@ enum As {
     Written,
     /// The optimiser makes other calls of it than its source does.
     Optimised,
+    /// With all that it is linked with, in one piece.
+    OptimisedAtLinkTime,
 }
 
 /// Builds an example of the crate as cargo builds a program's, in a folder of its own: the features are not those of the libraries.
@@ -24,8 +26,12 @@ fn built(name: &str, features: &str, target: Option<&str>, how: As) -> PathBuf {
     let folder = library::repository().join("target/rust-crate");
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(library::repository()).args(["rustc", "--quiet", "-p", "vcmalloc", "--example", name]);
-    // Quickest to build; the tests of speed are elsewhere.
-    cargo.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
+    if let As::OptimisedAtLinkTime = how {
+        cargo.env("CARGO_PROFILE_DEV_OPT_LEVEL", "3").env("CARGO_PROFILE_DEV_LTO", "fat");
+    } else {
+        // Quickest to build; the tests of speed are elsewhere.
+        cargo.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
+    }
     cargo.args(["--features", features, "--target-dir"]).arg(&folder);
     // The C++ that it compiles needs no C library: there is no compiler of its own for musl.
     cargo.env("CXX_x86_64_unknown_linux_musl", "c++").env("CC_x86_64_unknown_linux_musl", "cc");
@@ -111,6 +117,18 @@ fn rusts_collections_of_every_alignment_run_on_every_form_of_the_crate() {
     ] {
         let text = output_of(&built("collections", features, None, how));
         assert_eq!(text, "all collections are kept\n", "{features} {how:?}");
+    }
+}
+
+/// The crate is inlined into the program here, and no value of a thread may be kept while a fiber changes threads.
+#[test]
+fn fibers_that_change_threads_keep_their_blocks_in_a_program_that_was_optimised_at_link_time() {
+    if machine::is_other() || library::is_foreign() {
+        return;
+    }
+    for how in [As::Written, As::OptimisedAtLinkTime] {
+        let text = output_of(&built("fibers", "stats,profile", None, how));
+        assert_eq!(text, "all blocks are kept\n", "{how:?}");
     }
 }
 

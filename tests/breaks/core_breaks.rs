@@ -208,6 +208,18 @@ pub const BREAKS: &[Break] = &[
         "let mut state = self.lock();\n        let mut held = self.releasing.lock();\n        if !is_wished(&state) {",
         "a_bounded_release_gives_what_was_asked_for",
     ),
+    core(
+        "a_handler_in_a_slow_path_calls_the_programs_function",
+        "if outcome.is_some() {\n            self.call_back_if_due();",
+        "{\n            self.call_back_if_due();",
+        "a_handler_that_interrupted_a_slow_path_leaves_the_function",
+    ),
+    other(
+        "the_programs_function_is_called_inside_the_slow_path",
+        "self.call_back_if_due();\n        }\n        self.obey_if_ordered();",
+        "self.inside(|_| self.call_back_if_due());\n        }\n        self.obey_if_ordered();",
+        On("vcmalloc", "conformance", "fibers_change_threads_in_the_pressure_function::preload"),
+    ),
     other(
         "a_thread_of_musls_keeps_its_registration_until_its_memory_is_gone",
         "unregister(ptr::from_ref(area).addr(), AREA_BYTES);",

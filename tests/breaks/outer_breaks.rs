@@ -18,6 +18,12 @@ pub const BREAKS: &[Break] = &[
         On("vcmalloc", "conformance", "out_of_memory_is_null_and_passes::preload"),
     ),
     other(
+        "malloc_keeps_the_place_of_errno_while_the_program_is_told",
+        "    let before = errno();\n    let block = allocate();\n    set_errno(if block == 0 { ENOMEM } else { before });",
+        "    // SAFETY: errno is this thread's own.\n    let (place, before) = unsafe { (libc::__errno_location(), errno()) };\n    let block = allocate();\n    // SAFETY: it was.\n    unsafe { *place = if block == 0 { ENOMEM } else { before } };",
+        On("vcmalloc", "conformance", "fibers_change_threads_in_the_pressure_function::preload"),
+    ),
+    other(
         "the_end_of_an_array_is_passed_by_one",
         "\"cmp r9d, [r8 + 4]\n            jae .Lvcm_leave\n",
         "\"cmp r9d, [r8 + 4]\n            ja .Lvcm_leave\n",

@@ -10,7 +10,7 @@ struct fiber {
     void *stack_pointer;
     /* The stack of the thread that runs it now, where a fiber that pauses continues. */
     void *thread_stack_pointer;
-    void (*body)(struct fiber *);
+    void *stack_top;
 };
 
 /* Keeps the registers that a function must keep on this stack, whose pointer goes to `kept`, and continues on the other. */
@@ -58,7 +58,7 @@ static void fiber_make(struct fiber *fiber, void (*body)(struct fiber *)) {
     kept[KEPT_ARGUMENT] = (uintptr_t)fiber;
     kept[KEPT_BODY] = (uintptr_t)body;
     kept[KEPT_RETURN] = (uintptr_t)fiber_first;
-    *fiber = (struct fiber){.stack_pointer = kept, .body = body};
+    *fiber = (struct fiber){.stack_pointer = kept, .stack_top = stack + FIBER_GUARD + FIBER_STACK};
 }
 
 /* On a thread's stack: runs the fiber until it pauses. */
