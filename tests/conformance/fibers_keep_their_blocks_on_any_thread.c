@@ -56,7 +56,7 @@ static int holds_words(const struct block *block, size_t length) {
     return differs == 0 && memcmp(block->bytes + at, &word, length - at) == 0;
 }
 
-/* One of four points at which a fiber may pause is one. */
+/* A point at which a fiber pauses with a probability of 1/4. */
 static void may_pause(struct worker *self) {
     if (next_random(&self->random) % 4 == 0) {
         self->pauses++;

@@ -74,7 +74,7 @@ struct Held(*mut Fiber);
 // SAFETY: one thread at a time has it.
 unsafe impl Send for Held {}
 
-impl Fiber {
+impl Held {
     fn new(number: usize, blocks: usize) -> Held {
         let mut stack = vec![0u128; STACK_BYTES / 16];
         let end = stack.as_mut_ptr_range().end.cast::<usize>();
@@ -97,9 +97,7 @@ impl Fiber {
         }
         Held(Box::into_raw(fiber))
     }
-}
 
-impl Held {
     /// Runs the fiber until it pauses; whether it is done.
     fn resume(&self, thread: usize) -> bool {
         // SAFETY: no other thread has this fiber, and its stack is as it was when it paused.
@@ -118,7 +116,7 @@ fn pause(fiber: *mut Fiber) {
 }
 
 extern "C" fn body(fiber: *mut Fiber) {
-    // SAFETY: `Fiber::new` put it there, and it lives until it is done.
+    // SAFETY: `Held::new` put it there, and it lives until it is done.
     let (number, blocks) = unsafe { ((*fiber).number, (*fiber).blocks) };
     work(fiber, number, blocks);
     // SAFETY: the same.
@@ -159,7 +157,7 @@ fn main() {
     let (threads, fibers, blocks) =
         (words.next().unwrap_or(4), words.next().unwrap_or(64), words.next().unwrap_or(200_000usize));
     let (give, take) = mpsc::channel::<Held>();
-    (0..fibers).for_each(|number| give.send(Fiber::new(number, blocks / fibers)).expect("it is taken"));
+    (0..fibers).for_each(|number| give.send(Held::new(number, blocks / fibers)).expect("it is taken"));
     let (take, done) = (Mutex::new(take), AtomicUsize::new(0));
     let continued = AtomicUsize::new(0);
     std::thread::scope(|scope| {
