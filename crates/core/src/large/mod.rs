@@ -104,13 +104,12 @@ impl Large {
     /// which is hardly written either it would stay for good, so such buffers would come to be in memory as a whole.
     pub fn free_looking<O: Os>(&self, os: &O, pages: &Pages<O>, address: usize) -> Result<(), Misuse> {
         let is_due = self.frees.load(Ordering::Relaxed).is_multiple_of(FREES_PER_LOOK);
+        let is_watching = pages.is_watching_large();
         let run = match self.find(pages, address) {
-            Ok(id) if is_due || pages.is_watching_large() => {
-                Some((pages.span(id).start.get(), pages.span(id).units.get()))
-            }
+            Ok(id) if is_due || is_watching => Some((pages.span(id).start.get(), pages.span(id).units.get())),
             _ => None,
         };
-        if let Some((start, units)) = run {
+        if is_watching && let Some((start, units)) = run {
             pages.learn_filled(os, start, units);
         }
         let is_sparse = |(_, units): &(u32, u32)| {
