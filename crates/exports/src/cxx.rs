@@ -192,6 +192,9 @@ aligned_new! {
 #[cold]
 #[inline(never)]
 extern "C" fn delete_slow(block: Pointer, maker: Maker) {
+    if block.is_null() {
+        return;
+    }
     undisturbed(|| {
         blocks().hand_over(address(block), maker);
         blocks().free_slow(address(block));

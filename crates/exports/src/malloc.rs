@@ -78,6 +78,10 @@ pub extern "C" fn plain_free(block: Pointer) {
 #[cold]
 #[inline(never)]
 extern "C" fn free_slow(block: Pointer) {
+    // Some programs free nothing more often than something.
+    if block.is_null() {
+        return;
+    }
     undisturbed(|| blocks().free_slow(address(block)));
 }
 
@@ -126,6 +130,12 @@ pub extern "C" fn realloc(block: Pointer, bytes: usize) -> Pointer {
     if bytes == 0 && !block.is_null() {
         plain_free(block);
         return ptr::null_mut();
+    }
+    // Lua and others take all their memory so.
+    #[cfg(whole_paths)]
+    if block.is_null() {
+        // SAFETY: malloc may be called with any size.
+        return unsafe { exported_malloc(bytes) };
     }
     answered_in_mode(|| blocks().reallocate(address(block), bytes))
 }

@@ -24,7 +24,7 @@ mod tables;
 pub use drain::{Look, Stillness};
 pub use figures::CacheStats;
 pub use figures::array_bases;
-pub use sampling::Sampling;
+pub use sampling::{Counted, Sampling};
 pub use sequence::Front;
 pub use sequence::{NOT_EXCHANGED, Turn};
 pub use slab::most_cached;

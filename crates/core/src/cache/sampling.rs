@@ -32,6 +32,17 @@ const WATCHED: u32 = 1;
 /// Somebody wants to look around every so many bytes.
 const LOOKS: u32 = 2;
 
+/// The outcome of counting a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Counted {
+    /// The interval goes on.
+    Within,
+    /// It ended: a look around is due.
+    Over,
+    /// The request is to be a sample.
+    Sample,
+}
+
 /// The rest of an interval. Threads that share a cell may lose an update: a few bytes of one interval.
 #[repr(align(64))]
 struct Cell {
@@ -81,17 +92,23 @@ impl Sampling {
         drawn.for_each(|cell| cell.left.store(0, Ordering::Relaxed));
     }
 
-    /// Counts a request of `bytes` in a cell; true where it ends the interval.
+    /// Counts a request of `bytes` in a cell; true where it is to be a sample.
+    #[cfg(test)]
     fn count(&self, slot: usize, bytes: usize) -> bool {
-        let Some(cell) = self.cells.get(slot % SAMPLING_CELLS) else { return false };
+        self.counted(slot, bytes) == Counted::Sample
+    }
+
+    /// Counts a request of `bytes` in a cell.
+    fn counted(&self, slot: usize, bytes: usize) -> Counted {
+        let Some(cell) = self.cells.get(slot % SAMPLING_CELLS) else { return Counted::Within };
         let left = cell.left.load(Ordering::Relaxed);
         // Absurd requests are refused later.
         let bytes = bytes.clamp(1, 1 << 60) as i64;
         if left > bytes {
             cell.left.store(left - bytes, Ordering::Relaxed);
-            return false;
+            return Counted::Within;
         }
-        self.draw(cell, left, bytes)
+        if self.draw(cell, left, bytes) { Counted::Sample } else { Counted::Over }
     }
 
     /// Counts bytes that nobody will ask about one by one; the next request ends the interval if they do.
@@ -203,7 +220,13 @@ impl<O: Os> Cache<O> {
     /// Counts a request of `bytes` that came to the slow path; true where it is to be a sample.
     #[inline]
     pub fn sample_is_due(&self, bytes: usize) -> bool {
-        self.sampling.count(self.slot(), bytes)
+        self.count_request(bytes) == Counted::Sample
+    }
+
+    /// Counts a request of `bytes` that came to the slow path.
+    #[inline]
+    pub fn count_request(&self, bytes: usize) -> Counted {
+        self.sampling.counted(self.slot(), bytes)
     }
 
     /// Counts blocks that were put into a cache where the fast path takes them: as if they were asked for

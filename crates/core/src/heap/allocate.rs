@@ -1,6 +1,7 @@
 //! The ways to a block: from the cache, and past it.
 
 use crate::base::Fresh;
+use crate::cache::Counted;
 use crate::class::{LARGEST_BYTES, MIN_ALIGN, SizeClass};
 use crate::heap::Heap;
 use crate::os::Os;
@@ -61,13 +62,14 @@ impl<O: Os> Heap<O> {
             let block = self.allocate_empty(MIN_ALIGN);
             return if block != 0 { block } else { self.allocate_slow(1) };
         }
-        if self.sample_is_due(bytes, MIN_ALIGN) {
+        let counted = self.count_request(bytes, MIN_ALIGN);
+        if counted == Counted::Sample {
             let block = self.allocate_sample(bytes, MIN_ALIGN);
             if block != 0 {
                 return block;
             }
         }
-        self.look_around();
+        self.look_around_if_due(counted);
         if bytes <= LARGEST_BYTES && !self.is_aborting() {
             // The short way of threads without sequences, and of all while somebody watches.
             let block = self.pop_short(SizeClass::for_small(bytes));
@@ -121,13 +123,14 @@ impl<O: Os> Heap<O> {
             let block = self.allocate_empty(align);
             return if block != 0 { block } else { self.allocate_aligned_slow(align, 1) };
         }
-        if self.sample_is_due(bytes, align) {
+        let counted = self.count_request(bytes, align);
+        if counted == Counted::Sample {
             let block = self.allocate_sample(bytes, align);
             if block != 0 {
                 return block;
             }
         }
-        self.look_around();
+        self.look_around_if_due(counted);
         let class = SizeClass::for_aligned(bytes, align);
         if let Some(class) = class.filter(|_| !self.is_aborting()) {
             let block = self.pop_short(class);

@@ -3,6 +3,7 @@
 use crate::base::fault::{Access, Fault};
 use crate::base::stack::Stack;
 use crate::base::sync::Ordering;
+use crate::cache::Counted;
 use crate::class::{MIN_ALIGN, SizeClass};
 use crate::engine::NEW;
 use crate::heap::Heap;
@@ -20,6 +21,13 @@ impl<O: Os> Heap<O> {
     #[inline]
     pub(crate) fn sample_is_due(&self, bytes: usize, align: usize) -> bool {
         self.cache.sample_is_due(self.counted_bytes(bytes, align)) || self.is_first(bytes, align)
+    }
+
+    /// Counts a request that came to the slow path.
+    #[inline]
+    pub(crate) fn count_request(&self, bytes: usize, align: usize) -> Counted {
+        let counted = self.cache.count_request(self.counted_bytes(bytes, align));
+        if counted != Counted::Sample && self.is_first(bytes, align) { Counted::Sample } else { counted }
     }
 
     /// Whether a request is to be one of the first large blocks that are guarded, where no weights count.

@@ -1,6 +1,7 @@
 //! The frame of the heap's slow paths: the engine's, and behind it what observers and orders from outside want.
 
 use super::Heap;
+use crate::cache::Counted;
 use crate::engine::Inside;
 use crate::os::Os;
 
@@ -25,6 +26,15 @@ impl<O: Os> Heap<O> {
     pub(crate) fn look_around(&self) {
         if !self.cache.front.is_direct() && !self.is_aborting() {
             self.look();
+        }
+    }
+
+    /// The same for a request that was counted: looks around at the end of an interval, and where nobody inside wants looks, since
+    /// somebody outside of this process rang.
+    #[inline]
+    pub(crate) fn look_around_if_due(&self, counted: Counted) {
+        if counted != Counted::Within || !self.cache.sampling.counts_each() {
+            self.look_around();
         }
     }
 

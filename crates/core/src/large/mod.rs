@@ -104,16 +104,20 @@ impl Large {
     /// which is hardly written either it would stay for good, so such buffers would come to be in memory as a whole.
     pub fn free_looking<O: Os>(&self, os: &O, pages: &Pages<O>, address: usize) -> Result<(), Misuse> {
         let is_due = self.frees.load(Ordering::Relaxed).is_multiple_of(FREES_PER_LOOK);
+        let is_watching = pages.is_watching_large();
         let run = match self.find(pages, address) {
-            Ok(id) if is_due => Some((pages.span(id).start.get(), pages.span(id).units.get())),
+            Ok(id) if is_due || is_watching => Some((pages.span(id).start.get(), pages.span(id).units.get())),
             _ => None,
         };
+        if is_watching && let Some((start, units)) = run {
+            pages.learn_filled(os, start, units);
+        }
         let is_sparse = |(_, units): &(u32, u32)| {
             let bytes = *units as usize * UNIT_BYTES;
             bytes >= LOOKED_AT_FROM
                 && os.resident_bytes(address, bytes).is_some_and(|there| there < bytes / SPARSE_PART)
         };
-        let sparse = run.filter(is_sparse);
+        let sparse = run.filter(|run| is_due && is_sparse(run));
         self.end(pages, address, sparse.is_none())?;
         if let Some((start, units)) = sparse {
             pages.release_run(os, start, units);

@@ -27,7 +27,8 @@ impl Large {
         // Also what is known to be zero: somebody may have written to it after it was free. Pages that nobody
         // touched cost the system nothing to take. A huge page would be in pieces.
         let worth = first < last && (fresh.zeroed || bytes >= FRESH_ZEROS_FROM) && !pages.is_huge(first);
-        let keeps = !fresh.zeroed && bytes > LARGEST_BYTES && bytes <= KEPT_UP_TO;
+        let keeps =
+            !fresh.zeroed && bytes > LARGEST_BYTES && (bytes <= KEPT_UP_TO || pages.expects_filled(bytes));
         if worth && (keeps && clear_pages(os, first, last) || os.release(first, last - first)) {
             clear_part(fresh.address, first - fresh.address, fresh.zeroed);
             clear_part(last, end - last, fresh.zeroed);

@@ -63,6 +63,8 @@ pub struct Fake {
     /// The random bits that come with a free range.
     pub random_of_range: AtomicU64,
     pub clock: AtomicU64,
+    /// How often the clock was asked.
+    pub clock_asked: AtomicUsize,
     pub group_limit: AtomicUsize,
     pub group_in_use: AtomicUsize,
     /// How much of that the group could give up.
@@ -149,6 +151,7 @@ impl Default for Fake {
             address_room: AtomicUsize::new(0),
             random_of_range: AtomicU64::new(0),
             clock: AtomicU64::new(0),
+            clock_asked: AtomicUsize::new(0),
             group_limit: AtomicUsize::new(0),
             group_in_use: AtomicUsize::new(0),
             group_cache: AtomicUsize::new(0),

@@ -10,6 +10,7 @@ mod candidates;
 mod close;
 mod delayed;
 mod figures;
+mod filled;
 mod grow;
 mod huge_pages;
 mod kept;

@@ -5,6 +5,7 @@
 //! it looks whether the heap fills what it takes: in *probes*, huge pages that were left to page faults
 //! (docs/design/growth.md).
 
+use super::filled::Filled;
 use super::runs::Huge;
 use super::{HUGE_PAGE_BYTES, HUGE_PAGE_UNITS, Pages, State};
 use crate::base::PAGE_BYTES;
@@ -16,8 +17,12 @@ use crate::os::{Guard, Os};
 const LEAST_UNITS: u64 = HUGE_PAGE_UNITS as u64;
 /// In a heap of fewer huge pages one that stays half empty would be too much: 8 MiB.
 const LEAST_BYTES: usize = 4 * HUGE_PAGE_BYTES;
-/// In place of a count: one huge page, of which it is known that it will be filled.
+/// In place of a count: one huge page, of which it is known that it will be filled, and one that begins with a block that has
+/// room to grow.
 const DENSE: u32 = u32::MAX;
+const GROWING: u32 = u32::MAX - 1;
+/// Beside a count: they are more than a part of the heap, or much else is free: probes do not speak for them.
+const LONG: u32 = 1 << 31;
 /// A heap with more free memory than this part of what is in use does not need memory so much.
 const FREE_PART: u64 = 8;
 /// A run of several huge pages is at most this part of the heap: it may stay untouched.
@@ -35,9 +40,10 @@ const CREDIT_PART: u32 = 4;
 /// To take a huge page by page faults costs about as long: a kernel that needs longer for one of its own is out of them.
 const SLOW_NANOSECONDS: u64 = 1_000_000;
 
-/// After a slow prefault, or a refusal, so many huge pages go by: ever more while none goes well. A slow one costs as much as the page
-/// faults of several huge pages.
-const LEAST_PAUSE: u32 = 4;
+/// After a slow prefault, or a refusal, so many huge pages go by: ever more while none goes well. A single slow one says little: the
+/// thread may have lost its CPU meanwhile, or a host had to bring in that memory.
+const LEAST_PAUSE: u32 = 1;
+const LONGER_PAUSE: u32 = 4;
 const LONGEST_PAUSE: u32 = 256;
 pub const NONE: u32 = u32::MAX;
 
@@ -61,9 +67,12 @@ impl Ground {
 pub struct Prefault {
     /// The first huge page that began and was not looked at yet, below how many there are; 0: none.
     pub fresh: AtomicU64,
-    /// Huge pages that begin alone; and those that begin several at a time, for one large block.
+    /// Huge pages that begin alone; those that begin with a block that has room to grow, most of which is empty at first; and
+    /// those that begin several at a time, for one large block.
     pub alone: Ground,
+    pub growing: Ground,
     pub several: Ground,
+    pub filled: Filled,
     /// The huge page that was prefaulted last.
     pub newest: AtomicU32,
     /// Huge pages that go by, and how many did the last time.
@@ -79,7 +88,9 @@ impl Prefault {
         Prefault {
             fresh: AtomicU64::new(0),
             alone: Ground::new(),
+            growing: Ground::new(),
             several: Ground::new(),
+            filled: Filled::new(),
             newest: AtomicU32::new(NONE),
             pause: AtomicU32::new(0),
             last_pause: AtomicU32::new(0),
@@ -88,27 +99,28 @@ impl Prefault {
         }
     }
 
-    /// Whether there is a pause, which one more huge page shortens.
-    pub fn is_paused(&self) -> bool {
+    /// Whether there is a pause as long as so many huge pages, which they shorten.
+    pub fn is_paused(&self, huge_pages: u32) -> bool {
         let left = self.pause.load(Ordering::Relaxed);
-        self.pause.store(left.saturating_sub(1), Ordering::Relaxed);
-        left > 0
+        self.pause.store(left.saturating_sub(huge_pages), Ordering::Relaxed);
+        left >= huge_pages
     }
 
-    /// The system refused or was slow, or it was not.
-    pub fn learn(&self, went_well: bool) {
+    /// The system refused or was slow, or it was not. True where it was the second time in a row.
+    pub fn learn(&self, went_well: bool) -> bool {
         let last = self.last_pause.load(Ordering::Relaxed);
-        let next = if went_well { 0 } else { (2 * last).clamp(LEAST_PAUSE, LONGEST_PAUSE) };
+        let next = if went_well { 0 } else { (LONGER_PAUSE * last).clamp(LEAST_PAUSE, LONGEST_PAUSE) };
         self.last_pause.store(next, Ordering::Relaxed);
         if !went_well {
             self.pause.store(next, Ordering::Relaxed);
         }
+        next > LEAST_PAUSE
     }
 }
 
 impl<O: Os> Pages<O> {
     /// Notes the huge pages that began with a run for `class` that ends before unit `end`. A run `with_room` leaves most of
-    /// its huge page empty.
+    /// its huge page empty at first.
     pub(super) fn note_fresh(
         &self,
         state: &mut Guard<'_, State, O>,
@@ -118,27 +130,37 @@ impl<O: Os> Pages<O> {
     ) {
         let Some(first) = state.runs.take_fresh() else { return };
         let count = (end / HUGE_PAGE_UNITS).saturating_sub(first).max(1);
-        if !with_room && self.is_worth_it(state, count) {
+        let is_long = count > 1
+            && (self.is_much_free(state)
+                || u64::from(count) * u64::from(HUGE_PAGE_UNITS) > state.runs.used / RUN_PART);
+        let is_worth_it = (is_long || !self.is_much_free(state)) && self.is_worth_it(state, count);
+        if is_worth_it && !(with_room && count > 1) {
             // A program that writes anything to a block of a page or less has its page.
             let is_dense = class.is_small() && class.block_bytes() <= PAGE_BYTES;
             if is_dense && self.is_little() {
                 return;
             }
-            let how = if is_dense { DENSE } else { count };
+            let how = match (is_dense, with_room) {
+                (true, _) => DENSE,
+                (_, true) => GROWING,
+                _ if is_long => count | LONG,
+                _ => count,
+            };
             self.prefault.fresh.store(u64::from(first) << u32::BITS | u64::from(how), Ordering::Relaxed);
         }
     }
 
+    fn is_much_free(&self, state: &Guard<'_, State, O>) -> bool {
+        state.runs.dirty_free > state.runs.used / FREE_PART
+    }
+
     fn is_worth_it(&self, state: &Guard<'_, State, O>, count: u32) -> bool {
-        let (used, free) = (state.runs.used, state.runs.dirty_free);
         let limit = self.limits.soft().unwrap_or(usize::MAX).min(self.limits.hard().unwrap_or(usize::MAX));
         let footprint = self.footprint_of(state);
         let left = footprint / LEFT_PART + LEFT_BYTES;
         self.prefault.is_allowed.load(Ordering::Relaxed)
             && self.may_have_huge_pages()
-            && used >= LEAST_UNITS
-            && free <= used / FREE_PART
-            && (count == 1 || u64::from(count) * u64::from(HUGE_PAGE_UNITS) <= used / RUN_PART)
+            && state.runs.used >= LEAST_UNITS
             && footprint.saturating_add(count as usize * HUGE_PAGE_BYTES).saturating_add(left) <= limit
     }
 
@@ -165,26 +187,43 @@ impl<O: Os> Pages<O> {
     fn look_at_fresh(&self, os: &O) {
         let fresh = self.prefault.fresh.swap(0, Ordering::Relaxed);
         let (first, count) = ((fresh >> u32::BITS) as u32, fresh as u32);
-        if count == 0 || self.prefault.is_paused() {
+        let huge_pages = if count >= GROWING { 1 } else { count & !LONG };
+        if count == 0 || self.prefault.is_paused(huge_pages) {
             return;
         }
-        let granted = if count == DENSE { 1 } else { self.granted(os, first, count) };
+        let granted = match count {
+            DENSE => 1,
+            GROWING => self.granted(os, &self.prefault.growing, first, 1),
+            1 => self.granted(os, &self.prefault.alone, first, 1),
+            _ => self.granted_of_several(os, first, count),
+        };
         for number in first..first + granted {
             let before = os.now();
             let done = self.make_whole(os, number);
             let took = os.now().saturating_sub(before);
             self.prefault.nanoseconds.fetch_add(took, Ordering::Relaxed);
-            let went_well = done && took < SLOW_NANOSECONDS;
-            self.prefault.learn(went_well);
-            if !went_well {
+            if self.prefault.learn(done && took < SLOW_NANOSECONDS) {
                 break;
             }
         }
     }
 
+    /// Of those that begin with one block: what probes say, or what was learned of such blocks.
+    fn granted_of_several(&self, os: &O, first: u32, how: u32) -> u32 {
+        let count = how & !LONG;
+        let granted =
+            if how & LONG != 0 { 0 } else { self.granted(os, &self.prefault.several, first, count) };
+        if granted == 0 && self.prefault.filled.grants(count) {
+            return count;
+        }
+        if granted == 0 {
+            self.prefault.filled.watch(first, count);
+        }
+        granted
+    }
+
     /// How many of the huge pages, from the first on, may be prefaulted.
-    fn granted(&self, os: &O, first: u32, count: u32) -> u32 {
-        let ground = if count > 1 { &self.prefault.several } else { &self.prefault.alone };
+    fn granted(&self, os: &O, ground: &Ground, first: u32, count: u32) -> u32 {
         let credit = ground.credit.load(Ordering::Relaxed);
         if credit >= count {
             ground.credit.store(credit - count, Ordering::Relaxed);
@@ -243,5 +282,23 @@ impl<O: Os> Pages<O> {
         let _held = self.lock();
         // SAFETY: huge pages belong to the holder of the state; an address of ours lies in a huge page.
         unsafe { (*self.huge.at((self.unit_of(address) / HUGE_PAGE_UNITS) as usize)).huge == Huge::Yes }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_slow_huge_page_costs_one_turn_and_several_in_a_row_ever_more() {
+        let prefault = Prefault::new();
+        assert!(!prefault.learn(false) && prefault.is_paused(1) && !prefault.is_paused(1));
+        prefault.learn(true);
+        assert!(!prefault.learn(false) && !prefault.is_paused(8), "a long block is no turn of one");
+        assert!(prefault.learn(false), "two in a row");
+        assert_eq!((0..9).filter(|_| prefault.is_paused(1)).count(), 4);
+        (0..9).for_each(|_| _ = prefault.learn(false));
+        assert_eq!((0..999).filter(|_| prefault.is_paused(1)).count(), 256);
+        assert!(!prefault.learn(true) && !prefault.is_paused(1));
     }
 }

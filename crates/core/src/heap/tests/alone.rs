@@ -61,6 +61,23 @@ fn light_traffic_has_the_rest_go_and_then_nobody_looks_any_more() {
 }
 
 #[test]
+fn while_memory_waits_to_go_few_requests_of_a_busy_program_look_at_the_clock() {
+    let heap = with_sequences();
+    let blocks = fill(&heap, 400_000, 700);
+    free(&heap, blocks);
+    assert!(!heap.cache.front.is_direct(), "something waits");
+    for bytes in [100, 2000] {
+        let before = heap.os().clock_asked.load(Relaxed);
+        (0..50_000).for_each(|_| heap.free(heap.reallocate(0, bytes)));
+        let asked = heap.os().clock_asked.load(Relaxed) - before;
+        assert!(
+            asked < 3 * 50_000 * bytes / (64 << 10) + 100,
+            "{asked} of 50,000 requests for {bytes} bytes"
+        );
+    }
+}
+
+#[test]
 fn light_traffic_has_the_rest_go_after_a_burst_that_took_some_ticks() {
     for bytes in [700, 20_000] {
         let heap = with_sequences();

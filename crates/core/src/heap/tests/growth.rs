@@ -1,7 +1,8 @@
 //! New blocks as huge pages, in a heap that grows densely, and only there.
 
 use super::janitor::{MIB, fill, free, heap, quiet_ticks};
-use crate::os::fake::Request;
+use crate::heap::Heap;
+use crate::os::fake::{Fake, Request};
 
 #[test]
 fn a_heap_that_fills_what_it_takes_gets_its_next_blocks_as_huge_pages() {
@@ -38,6 +39,76 @@ fn a_heap_that_leaves_its_blocks_empty_gets_none() {
         "what was dense before counts for three turns"
     );
     assert!(heap.stats().resident < 60 * MIB as u64);
+}
+
+/// Blocks that grow by doubling from 64 KiB to 1 MiB; the first part of each written.
+fn grow(heap: &Heap<Fake>, blocks: usize, written: usize) -> Vec<usize> {
+    let one = |_| {
+        let (mut block, mut bytes) = (heap.allocate(64 << 10), 64 << 10);
+        while bytes < MIB {
+            crate::base::memory::fill(block, bytes.min(written), 1);
+            bytes *= 2;
+            block = heap.reallocate(block, bytes);
+        }
+        crate::base::memory::fill(block, bytes.min(written), 1);
+        block
+    };
+    (0..blocks).map(one).collect()
+}
+
+#[test]
+fn blocks_that_grow_and_are_filled_get_huge_pages() {
+    let heap = heap();
+    let blocks = grow(&heap, 200, MIB);
+    let asked = heap.os().asked(Request::TakeHuge);
+    assert!(asked >= 50, "{asked} of some hundred");
+    free(&heap, blocks);
+    heap.verify();
+}
+
+#[test]
+fn blocks_that_grow_and_stay_empty_get_none() {
+    let heap = heap();
+    grow(&heap, 200, 1000);
+    let asked = heap.os().asked(Request::TakeHuge);
+    assert!(asked < 4, "{asked}");
+}
+
+#[test]
+fn a_buffer_comes_whole_after_two_that_were_filled_and_not_after_two_that_were_not() {
+    for (written, least, most) in [(1, 12, 12), (16, 0, 0)] {
+        let heap = heap();
+        for bytes in [10 * MIB, 22 * MIB] {
+            let block = heap.allocate(bytes);
+            crate::base::memory::fill(block, bytes / written, 1);
+            heap.free(block);
+        }
+        let before = heap.os().asked(Request::TakeHuge);
+        assert_eq!(before, 0, "nothing is known yet");
+        heap.free(heap.allocate(46 * MIB));
+        let asked = heap.os().asked(Request::TakeHuge);
+        assert!((least..=most).contains(&asked), "{asked} with a part of {written}");
+        heap.verify();
+    }
+}
+
+#[test]
+fn one_buffer_that_stayed_empty_ends_what_was_learned() {
+    let heap = heap();
+    for bytes in [10 * MIB, 22 * MIB] {
+        let block = heap.allocate(bytes);
+        crate::base::memory::fill(block, bytes, 1);
+        heap.free(block);
+    }
+    let kept: Vec<usize> = (0..16).map(|_| heap.allocate(46 * MIB)).collect();
+    let asked = heap.os().asked(Request::TakeHuge);
+    free(&heap, kept);
+    heap.allocate(100 * MIB);
+    assert_eq!(
+        heap.os().asked(Request::TakeHuge),
+        asked,
+        "one of eight was left to page faults, and nobody wrote to it"
+    );
 }
 
 #[test]

@@ -219,6 +219,7 @@ impl Os for Fake {
     }
 
     fn now(&self) -> u64 {
+        self.clock_asked.fetch_add(1, Relaxed);
         self.clock.load(Relaxed)
     }
 
