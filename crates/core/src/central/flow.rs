@@ -6,9 +6,14 @@ use crate::base::Fresh;
 use crate::base::chance::next_random;
 use crate::base::fault::Misuse;
 use crate::base::sync::Ordering;
-use crate::class::SizeClass;
+use crate::class::{MOST_BATCH, SizeClass};
 use crate::os::Os;
 use crate::pages::Pages;
+
+/// Of blocks up to this length only so many neighbours are shuffled: programs go through small blocks in the order in which
+/// they got them, and the processor reads ahead where that is nearly the order of addresses.
+const MOST_NEAR_BYTES: usize = 512;
+const NEAR: usize = 8;
 
 impl<O: Os> Central<O> {
     /// Fills `out` with free blocks; fewer than asked for only where there is no memory. In no order, where a policy checks
@@ -16,23 +21,27 @@ impl<O: Os> Central<O> {
     pub fn take(&self, os: &O, pages: &Pages<O>, class: SizeClass, out: &mut [usize]) -> usize {
         let count = self.take_in_order(os, pages, class, out);
         if pages.keeps_marks() {
-            self.shuffle(os, out.get_mut(..count).unwrap_or_default());
+            let near = if class.block_bytes() <= MOST_NEAR_BYTES { NEAR } else { MOST_BATCH };
+            self.shuffle(os, out.get_mut(..count).unwrap_or_default(), near);
         }
         count
     }
 
+    /// Shuffles each `near` blocks among themselves.
     #[inline(never)]
-    fn shuffle(&self, os: &O, blocks: &mut [usize]) {
+    fn shuffle(&self, os: &O, blocks: &mut [usize], near: usize) {
         if self.order.load(Ordering::Relaxed) == 0 {
             self.order.store(os.random() | 1, Ordering::Relaxed);
         }
         // Two threads never have the same state.
         let mut state = self.order.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed).rotate_left(32);
-        for last in (1..blocks.len()).rev() {
-            let other = ((u128::from(next_random(&mut state)) * (last as u128 + 1)) >> 64) as usize;
-            // Both are in it; a place is not exchanged with itself.
-            if let Ok([one, another]) = blocks.get_disjoint_mut([last, other]) {
-                core::mem::swap(one, another);
+        for blocks in blocks.chunks_mut(near) {
+            for last in (1..blocks.len()).rev() {
+                let other = ((u128::from(next_random(&mut state)) * (last as u128 + 1)) >> 64) as usize;
+                // Both are in it; a place is not exchanged with itself.
+                if let Ok([one, another]) = blocks.get_disjoint_mut([last, other]) {
+                    core::mem::swap(one, another);
+                }
             }
         }
     }

@@ -83,8 +83,11 @@ impl<O: Os> Blocks for Hardened<O> {
     }
 
     fn reallocate(&self, address: usize, bytes: usize) -> usize {
-        // Its owner's next free says nothing of an alignment.
-        self.reallocate_aligned(address, 1, bytes)
+        match self.resize_fast(address, bytes) {
+            // Its owner's next free says nothing of an alignment.
+            0 => self.reallocate_aligned(address, 1, bytes),
+            block => block,
+        }
     }
 
     fn reallocate_aligned(&self, address: usize, align: usize, bytes: usize) -> usize {
@@ -153,6 +156,9 @@ impl<O: Os> Blocks for Hardened<O> {
 
     /// The bytes that were asked for: there are no others.
     fn usable_bytes(&self, address: usize) -> usize {
+        if let Some(bytes) = self.usable_fast(address) {
+            return bytes;
+        }
         if self.is_outside(address) {
             return self.heap.sources.emergency.bytes_of(address).unwrap_or(0);
         }

@@ -63,6 +63,12 @@ pub struct Frame {
 }
 
 impl Frame {
+    /// The frame of a small block with no alignment named.
+    #[inline(always)]
+    pub fn usual(bytes: usize, maker: Maker) -> Frame {
+        Frame { bytes, maker, laid: 0, asked: 0, fenced: Fence::None, behind: false, further: 0 }
+    }
+
     /// The frame of a small or large request of malloc's family, whose block lies as it was asked for.
     pub fn asked_for(align: usize, bytes: usize) -> Frame {
         let asked = align.max(1).trailing_zeros();
@@ -182,6 +188,30 @@ pub unsafe fn write(secret: u64, user: usize, frame: Frame, room: usize) -> usiz
         (0..tail).for_each(|place| unsafe { at_mut::<u8>(end + place).write(byte_of(&bytes, place)) });
     }
     tail
+}
+
+/// Writes the frame of a usual block behind whose bytes 8 to 23 more belong to it.
+///
+/// # Safety
+/// As `write`.
+#[inline(always)]
+pub unsafe fn write_usual(secret: u64, user: usize, bytes: usize, maker: Maker, room: usize) {
+    debug_assert!((TAIL_LEAST..3 * WORD).contains(&room));
+    let word = bytes as u64 | (maker as u64) << MAKER_SHIFT;
+    let (before, behind) = canaries(secret, user, word);
+    let end = user + bytes;
+    // SAFETY: by the caller's promise; blocks are aligned to 16.
+    unsafe {
+        let front = at_mut::<u64>(user - FRONT);
+        front.write(word);
+        front.add(1).write(before);
+    }
+    // The last two of four are one.
+    let [first, second, _, last] = tail_words(behind, room);
+    for (place, word) in [first, second, last] {
+        // SAFETY: as above.
+        unsafe { at_mut::<u64>(end + place).write_unaligned(word.to_le()) };
+    }
 }
 
 /// The words of a tail of eight bytes or more: four, of which those that reach its end overlap. Without a branch: how

@@ -73,7 +73,7 @@ impl<O: Os> Hardened<O> {
 
     #[cold]
     #[inline(never)]
-    fn changed_after_free(&self, start: usize, class: SizeClass) -> Misuse {
+    pub(super) fn changed_after_free(&self, start: usize, class: SizeClass) -> Misuse {
         let bytes = class.block_bytes();
         // SAFETY: as in `is_untouched`. A writer may have put the byte back meanwhile.
         let changed = unsafe { zeros::first_nonzero(start, bytes) }.unwrap_or(start);

@@ -145,6 +145,12 @@ impl<O: Os> Hardened<O> {
         }
     }
 
+    /// The same where a block was made before; else perhaps 0.
+    #[inline(always)]
+    fn known_secret(&self) -> u64 {
+        self.secret.load(Ordering::Relaxed)
+    }
+
     /// The start of a live block's second guard.
     fn guard_of(&self, live: &Live) -> usize {
         round_up(live.user + live.frame.bytes, self.heap.os.page_bytes())

@@ -10,7 +10,6 @@
 //! other shards, in which a block enters and leaves by one exchange of one word. So a signal handler or a fork finds
 //! nothing half done.
 
-use crate::base::chance::next_random;
 use crate::base::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::cache::{Front, NOT_EXCHANGED, Turn};
 use crate::class::{CLASS_COUNT, SizeClass, TABLE_LEN};
@@ -88,8 +87,8 @@ impl Banks {
     fn place(self, shard: usize, turn: usize) -> usize {
         let Banks { start, shift } = self;
         let round = turn >> shift;
-        let secret = word(shard, 0).load(Ordering::Relaxed);
-        let key = next_random(&mut (secret as u64 ^ (start as u64) << 48 ^ round as u64));
+        let secret = word(shard, 0).load(Ordering::Relaxed) as u64;
+        let key = mixed(secret ^ u64::from(start) << 48, round as u64);
         let place = permuted(turn & ((1 << shift) - 1), shift, key) | (round & 1) << shift;
         start as usize + 1 + place
     }
@@ -130,17 +129,45 @@ impl Quarantine {
             let found = word(shard, banks.start as usize).load(Ordering::Relaxed);
             // A zeroed shard is before its first turn.
             let now = if found == 0 { banks.word_of(shard, 0) } else { found };
-            let next = banks.word_of(shard, (now >> PLACE_BITS) + 1);
-            let at = shard + (now & ((1 << PLACE_BITS) - 1)) * WORD;
-            let table = self.own.as_ptr().expose_provenance();
-            let turn = Turn { at: banks.start as usize, now: found, next };
-            // SAFETY: there are as many entries; a shard that is not closed is changed by its virtual CPU alone.
-            let old = unsafe { front.exchange(table, shard, turn, at, block) };
+            let old = self.attempt(front, shard, class, (found, now), block);
             if old != NOT_EXCHANGED {
                 return old;
             }
         }
         self.exchange_shared(os, class, block)
+    }
+
+    /// `exchange` in a shard of this virtual CPU that is in use; `NOT_EXCHANGED` where that does not do.
+    #[inline(always)]
+    pub fn exchange_own(&self, front: &Front, class: SizeClass, block: usize) -> usize {
+        let place = front.current().and_then(|number| self.own.get(number));
+        let shard = place.map_or(0, |place| place.load(Ordering::Acquire));
+        if shard == 0 || shard & CLOSED != 0 || front.cpus() > OWN_SHARDS {
+            return NOT_EXCHANGED;
+        }
+        match word(shard, Banks::of(class).start as usize).load(Ordering::Relaxed) {
+            0 => NOT_EXCHANGED,
+            found => self.attempt(front, shard, class, (found, found), block),
+        }
+    }
+
+    /// Exchanges at the turn `now`, where the word of the turn is still as it was `found`.
+    #[inline(always)]
+    fn attempt(
+        &self,
+        front: &Front,
+        shard: usize,
+        class: SizeClass,
+        (found, now): (usize, usize),
+        block: usize,
+    ) -> usize {
+        let banks = Banks::of(class);
+        let next = banks.word_of(shard, (now >> PLACE_BITS) + 1);
+        let at = shard + (now & ((1 << PLACE_BITS) - 1)) * WORD;
+        let table = self.own.as_ptr().expose_provenance();
+        let turn = Turn { at: banks.start as usize, now: found, next };
+        // SAFETY: there are as many entries; a shard that is not closed is changed by its virtual CPU alone.
+        unsafe { front.exchange(table, shard, turn, at, block) }
     }
 
     #[cold]
@@ -228,6 +255,13 @@ fn take_all(shard: usize, out: impl Fn(&AtomicUsize) -> usize, take: &mut impl F
     }
 }
 
+/// A key for a round: all bits of a product of 128, half of which is a secret. One multiplication, since every free makes one.
+#[inline(always)]
+fn mixed(secret: u64, round: u64) -> u64 {
+    let product = u128::from(secret) * u128::from(round.wrapping_add(0x9E37_79B9_7F4A_7C15));
+    product as u64 ^ (product >> 64) as u64
+}
+
 /// Each number below `1 << shift` exactly once, in an order that the key decides: every step can be undone.
 #[inline(always)]
 fn permuted(index: usize, shift: u32, key: u64) -> usize {
@@ -245,6 +279,7 @@ fn word(shard: usize, index: usize) -> &'static AtomicUsize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::chance::next_random;
     use crate::os::fake::Fake;
 
     #[test]

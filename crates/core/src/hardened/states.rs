@@ -25,7 +25,7 @@ pub enum State {
 
 impl State {
     pub fn is_live(self) -> bool {
-        matches!(self, State::Live | State::LiveBehind)
+        self as u8 & LIVE != 0
     }
 
     fn of_number(number: u8) -> State {
@@ -39,6 +39,8 @@ impl State {
 }
 
 const STATE: u8 = 3;
+/// The bit that both kinds of live have, and no other state.
+const LIVE: u8 = 1;
 
 /// The mark for a block that starts at one address.
 #[derive(Clone, Copy)]
@@ -61,9 +63,9 @@ impl Mark<'_> {
     /// A load and a store: the block is out of everybody's reach, so nobody changes its mark between them.
     #[inline(always)]
     pub fn hand_out(self, live: State) -> bool {
-        let before = State::of_number(self.byte.load(Ordering::Acquire) & STATE);
+        let before = self.byte.load(Ordering::Acquire);
         self.byte.store(live as u8 | self.half, Ordering::Release);
-        !before.is_live()
+        before & LIVE == 0
     }
 
     /// Notes that a block is free which was seen `live`, or says in which state it is instead. Of several that

@@ -28,16 +28,45 @@ const PIECE: usize = 64;
 #[inline(always)]
 fn any_set(words: &[u64; 8]) -> u64 {
     // A compiler takes one word at a time here.
-    use core::arch::x86_64::{__m128i, _mm_cvtsi128_si64, _mm_loadu_si128, _mm_or_si128, _mm_unpackhi_epi64};
+    use core::arch::x86_64::{__m128i, _mm_loadu_si128};
     let pairs: *const __m128i = words.as_ptr().cast();
-    // SAFETY: every x86-64 has these, and a pair may be read wherever it lies.
+    // SAFETY: a pair may be read wherever it lies, and four of them are there.
+    set_in([0, 1, 2, 3].map(|place| unsafe { _mm_loadu_si128(pairs.add(place)) }))
+}
+
+/// Bits of any of 64 bytes that begin at a multiple of 16: half the instructions, since each pair is read where it is used.
+///
+/// # Safety
+/// They are readable.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn any_set_aligned(start: usize) -> u64 {
+    use core::arch::x86_64::{__m128i, _mm_load_si128};
+    let pairs: *const __m128i = at(start);
+    // SAFETY: by the caller's promise.
+    set_in([0, 1, 2, 3].map(|place| unsafe { _mm_load_si128(pairs.add(place)) }))
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn set_in([a, b, c, d]: [core::arch::x86_64::__m128i; 4]) -> u64 {
+    use core::arch::x86_64::{_mm_cvtsi128_si64, _mm_or_si128, _mm_unpackhi_epi64};
+    // SAFETY: every x86-64 has these.
     unsafe {
-        let either = |first: usize| {
-            _mm_or_si128(_mm_loadu_si128(pairs.add(first)), _mm_loadu_si128(pairs.add(first + 1)))
-        };
-        let all = _mm_or_si128(either(0), either(2));
+        let all = _mm_or_si128(_mm_or_si128(a, b), _mm_or_si128(c, d));
         _mm_cvtsi128_si64(_mm_or_si128(all, _mm_unpackhi_epi64(all, all))) as u64
     }
+}
+
+/// Bits of any of 64 bytes that begin at a multiple of 16.
+///
+/// # Safety
+/// They are readable.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+unsafe fn any_set_aligned(start: usize) -> u64 {
+    // SAFETY: by the caller's promise.
+    any_set(unsafe { &*at::<[u64; PIECE / WORD]>(start) })
 }
 
 /// Bits of any of 64 bytes, without a branch between them.
@@ -54,7 +83,7 @@ fn any_set(words: &[u64; 8]) -> u64 {
 #[inline(always)]
 pub unsafe fn is_zero(start: usize, bytes: usize) -> bool {
     // SAFETY: by the caller's promise.
-    let piece = |place: usize| any_set(unsafe { &*at::<[u64; PIECE / WORD]>(start + place) });
+    let piece = |place: usize| unsafe { any_set_aligned(start + place) };
     if bytes < PIECE {
         // SAFETY: as above.
         let words = |place: usize| unsafe { at::<[u64; 2]>(start + place).read() };
@@ -92,18 +121,30 @@ pub unsafe fn bring_in(start: usize, bytes: usize) {
 /// The memory is the caller's alone.
 #[inline(always)]
 pub unsafe fn clear(start: usize, bytes: usize) {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        match bytes {
+            ..=256 => clear_short(start, bytes),
+            _ => at_mut::<u8>(start).write_bytes(0, bytes),
+        }
+    }
+}
+
+/// The same for 256 bytes at most: both ends, which may overlap, without a call or a loop.
+///
+/// # Safety
+/// As `clear`.
+#[inline(always)]
+pub unsafe fn clear_short(start: usize, bytes: usize) {
     // SAFETY: by the caller's promise, for what lies in the range.
     let put = |place: usize| unsafe { at_mut::<[u64; 2]>(start + place).write_unaligned([0; 2]) };
     // SAFETY: as above.
     let put_long = |place: usize| unsafe { at_mut::<[u64; 8]>(start + place).write_unaligned([0; 8]) };
-    // Both ends, which may overlap: no call and no loop for the sizes that are most.
     match bytes {
         ..=32 => [0, bytes - 16].into_iter().for_each(put),
         33..=64 => [0, 16, bytes - 32, bytes - 16].into_iter().for_each(put),
         65..=128 => [0, bytes - 64].into_iter().for_each(put_long),
-        129..=256 => [0, 64, bytes - 128, bytes - 64].into_iter().for_each(put_long),
-        // SAFETY: as above.
-        _ => unsafe { at_mut::<u8>(start).write_bytes(0, bytes) },
+        _ => [0, 64, bytes - 128, bytes - 64].into_iter().for_each(put_long),
     }
 }
 

@@ -136,6 +136,39 @@ impl Front {
         block
     }
 
+    /// `pop`, which has the first lines of the block that will be next brought into the cache.
+    #[inline(always)]
+    pub fn pop_ahead(&self, class: SizeClass) -> usize {
+        let mut block: usize;
+        // SAFETY: as in `pop`. Below the last block is 0, and a prefetch faults nowhere.
+        unsafe {
+            sequence!(
+                self,
+                class,
+                [
+                    begin!("{done}f", "mov {block}, xzr"),
+                    "ldr {top:w}, [{word}]",
+                    "ldr {block}, [{slab}, {top}]",
+                    "cbz {block}, {done}f",
+                    "sub {top:w}, {top:w}, #8",
+                    "ldr {next}, [{slab}, {top}]",
+                    "str {top:w}, [{word}]",
+                    "{end}:",
+                    // Not of address 0, whose translation no processor keeps.
+                    "cmp {next}, #0",
+                    "csel {next}, {block}, {next}, eq",
+                    "prfm pldl1keep, [{next}]",
+                    "prfm pldl1keep, [{next}, #64]",
+                    "{done}:",
+                ],
+                next = out(reg) _,
+                block = out(reg) block,
+                done = const label::DONE,
+            );
+        }
+        block
+    }
+
     #[inline(always)]
     pub fn push(&self, class: SizeClass, block: usize) -> bool {
         // SAFETY: as in `pop`.

@@ -140,6 +140,45 @@ impl Front {
         block
     }
 
+    /// `pop`, which has the first lines of the block that will be next brought into the cache.
+    #[inline(always)]
+    pub fn pop_ahead(&self, class: SizeClass) -> usize {
+        let mut block: usize;
+        // SAFETY: as in `pop`. Below the last block is 0, and a prefetch faults nowhere.
+        unsafe {
+            sequence!(
+                self,
+                class,
+                [
+                    nothing!("{block:e}"),
+                    begin!("{nothing}b"),
+                    "lea {word}, [{slab} + {class} * 8]",
+                    "mov {top:e}, [{word}]",
+                    "mov {block}, [{slab} + {top}]",
+                    "test {block}, {block}",
+                    "jz {done}f",
+                    "mov {next}, [{slab} + {top} - 8]",
+                    "sub {top:e}, 8",
+                    "mov [{word}], {top:e}",
+                    "{end}:",
+                    // Not of address 0, whose translation no processor keeps.
+                    "test {next}, {next}",
+                    "cmovz {next}, {block}",
+                    "prefetcht0 [{next}]",
+                    "prefetcht0 [{next} + 64]",
+                    "{done}:",
+                ],
+                top = out(reg) _,
+                word = out(reg) _,
+                next = out(reg) _,
+                block = out(reg) block,
+                done = const label::DONE,
+                nothing = const label::NOTHING,
+            );
+        }
+        block
+    }
+
     #[inline(always)]
     pub fn push(&self, class: SizeClass, block: usize) -> bool {
         // SAFETY: as in `pop`.
