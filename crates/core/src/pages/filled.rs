@@ -32,23 +32,11 @@ fn range_of(huge_pages: u32) -> usize {
 }
 
 impl Filled {
-    #[cfg(not(loom))]
     pub const fn new() -> Self {
         Filled {
             seen: [const { AtomicU32::new(0) }; RANGES],
             turn: AtomicU32::new(0),
             watched: [const { AtomicU64::new(0) }; WATCHED],
-            next: AtomicUsize::new(0),
-            any: AtomicUsize::new(0),
-        }
-    }
-
-    #[cfg(loom)]
-    pub fn new() -> Self {
-        Filled {
-            seen: [(); RANGES].map(|()| AtomicU32::new(0)),
-            turn: AtomicU32::new(0),
-            watched: [(); WATCHED].map(|()| AtomicU64::new(0)),
             next: AtomicUsize::new(0),
             any: AtomicUsize::new(0),
         }
