@@ -13,6 +13,8 @@ const RANGES: usize = 16;
 const ENOUGH: u32 = 2;
 /// One in so many is left to page faults all the same, to be looked at.
 const BLOCKS_PER_LOOK: u32 = 8;
+/// Of one block so many huge pages are brought in ahead at most, 64 MiB: the caller waits for them.
+pub(super) const MOST_AHEAD: u32 = 32;
 /// Pages of a block that are looked at.
 const PLACES: usize = 8;
 

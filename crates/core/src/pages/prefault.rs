@@ -5,7 +5,7 @@
 //! it looks whether the heap fills what it takes: in *probes*, huge pages that were left to page faults
 //! (docs/design/growth.md).
 
-use super::filled::Filled;
+use super::filled::{Filled, MOST_AHEAD};
 use super::runs::Huge;
 use super::{HUGE_PAGE_BYTES, HUGE_PAGE_UNITS, Pages, State};
 use crate::base::PAGE_BYTES;
@@ -214,7 +214,7 @@ impl<O: Os> Pages<O> {
         let granted =
             if how & LONG != 0 { 0 } else { self.granted(os, &self.prefault.several, first, count) };
         if granted == 0 && self.prefault.filled.grants(count) {
-            return count;
+            return count.min(MOST_AHEAD);
         }
         if granted == 0 {
             self.prefault.filled.watch(first, count);

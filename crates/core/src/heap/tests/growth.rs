@@ -93,6 +93,18 @@ fn a_buffer_comes_whole_after_two_that_were_filled_and_not_after_two_that_were_n
 }
 
 #[test]
+fn of_a_very_long_buffer_a_part_comes_ahead() {
+    let heap = heap();
+    for bytes in [150 * MIB, 200 * MIB] {
+        let block = heap.allocate(bytes);
+        crate::base::memory::fill(block, bytes, 1);
+        heap.free(block);
+    }
+    heap.free(heap.allocate(300 * MIB));
+    assert_eq!(heap.os().asked(Request::TakeHuge), 32, "of 50");
+}
+
+#[test]
 fn one_buffer_that_stayed_empty_ends_what_was_learned() {
     let heap = heap();
     for bytes in [10 * MIB, 22 * MIB] {
