@@ -38,10 +38,11 @@ def repository():
     subprocess.run([*git, "-C", "repository", "fast-import", "--quiet"], check=True, input="".join(stream).encode())
 
 
-if sys.argv[1] == "rows.json":
-    rows = [{"id": i, "name": "name %d" % i, "tags": ["a%d" % (i % 7), "b"], "at": {"x": i / 3, "y": None}} for i in range(60000)]
-    print(json.dumps(rows), file=open("rows.json", "w"))
-elif sys.argv[1] == "text":
-    open("text", "w").write(prose(1, 6 << 20))
-else:
-    repository()
+if __name__ == "__main__":
+    if sys.argv[1] == "rows.json":
+        rows = [{"id": i, "name": "name %d" % i, "tags": ["a%d" % (i % 7), "b"], "at": {"x": i / 3, "y": None}} for i in range(60000)]
+        print(json.dumps(rows), file=open("rows.json", "w"))
+    elif sys.argv[1] == "text":
+        open("text", "w").write(prose(1, 6 << 20))
+    else:
+        repository()

@@ -109,8 +109,8 @@ impl Ground {
     }
 }
 
-/// Programs of the path, of the folders of daemons, and of the newest PostgreSQL; a version may end the name of a daemon.
-const SEARCH: &str = r#"PATH=$PATH:/usr/sbin:$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | tail -1)
+/// Programs of the path, of the folders of daemons and games, and of the newest PostgreSQL; a version may end the name of a daemon.
+const SEARCH: &str = r#"PATH=$PATH:/usr/sbin:/usr/games:$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | tail -1)
 command -v "$0" || ls /usr/sbin/"$0"[0-9]* 2>/dev/null | tail -1"#;
 
 /// An interpreter that has the module: that of the path, behind any shim, or the system's.

@@ -14,7 +14,7 @@ macro_rules! texts {
 #[rustfmt::skip]
 const TEXTS: &[(&str, &str)] = texts![
     "application.py" "arrays.py" "clients.py" "factorial.bc" "fill.sh" "hash.pl" "keys.awk" "make.py" "objects.py" "objects.rb"
-    "php.conf" "rows.cc" "rows.php" "rows.sql" "search.smt2" "sorts.sh" "strings.rb" "tables.lua" "tags.jq" "tree.py"
+    "php.conf" "rows.cc" "rows.php" "rows.sql" "search.smt2" "sorts.sh" "strings.rb" "tables.lua" "tags.jq" "tree.py" "untuned.py"
 ];
 
 /// The text of an input that is kept as a file.
@@ -22,7 +22,21 @@ pub fn text(name: &str) -> Option<&'static str> {
     TEXTS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
-/// Makes an input in the folder: a text, what `make.py` generates, or a new PostgreSQL.
+/// The bytes of a standard input: a text, or what was made.
+pub fn read(name: &str, ground: &Ground) -> Result<Vec<u8>> {
+    match text(name) {
+        _ if name.is_empty() => Ok(Vec::new()),
+        Some(text) => Ok(text.as_bytes().to_vec()),
+        None => fs::read(ground.folder().join(name)).with_context(|| format!("cannot read {name}")),
+    }
+}
+
+/// A function of `untuned.py` has the name of the file or folder that it makes.
+fn is_untuned(name: &str) -> bool {
+    text("untuned.py").is_some_and(|script| script.contains(&format!("\ndef {}(", name.replace('.', "_"))))
+}
+
+/// Makes an input in the folder: a text, what `make.py` or `untuned.py` generates, or a new PostgreSQL.
 pub fn make(name: &str, ground: &Ground) -> Result<()> {
     let found = |need: &str| ground.found(need).map_err(anyhow::Error::msg);
     let mut command = match name {
@@ -36,6 +50,13 @@ pub fn make(name: &str, ground: &Ground) -> Result<()> {
             let mut initdb = Command::new(found("initdb")?);
             initdb.args(["-D", "data", "-U", "idle", "-A", "trust", "--no-sync", "--locale=C"]);
             initdb
+        }
+        name if is_untuned(name) => {
+            make("make.py", ground)?;
+            make("untuned.py", ground)?;
+            let mut python = Command::new(found("python3")?);
+            python.args(["untuned.py", name, &ground.port.to_string()]);
+            python
         }
         name => {
             let Some(text) = text(name) else { bail!("there is no input '{name}'") };
@@ -52,11 +73,11 @@ pub fn make(name: &str, ground: &Ground) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::programs::table::PROGRAMS;
+    use crate::programs::table;
 
     #[test]
     fn every_input_of_a_program_can_be_made() {
-        for program in PROGRAMS {
+        for program in table::all() {
             let scripts =
                 program.command.split("{script:").skip(1).filter_map(|rest| Some(rest.split_once('}')?.0));
             let made = program
@@ -64,7 +85,7 @@ mod tests {
                 .split_whitespace()
                 .filter(|name| !["rows.json", "text", "repository", "data"].contains(name));
             for name in scripts.chain(made).chain(Some(program.reads).filter(|name| !name.is_empty())) {
-                assert!(text(name).is_some(), "{}: {name}", program.name);
+                assert!(text(name).is_some() || is_untuned(name), "{}: {name}", program.name);
             }
         }
     }

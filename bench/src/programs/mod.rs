@@ -13,10 +13,12 @@ pub mod choice;
 mod columns;
 mod ground;
 mod inputs;
+mod program;
 mod report;
 mod row;
 pub mod table;
 mod tracer;
+mod untuned;
 
 use crate::harness::origin::Origin;
 use crate::harness::shelf::{self, Folder, open_rows};
@@ -95,8 +97,9 @@ pub fn rendered(raw: &Path) -> Option<String> {
 
 fn is_here(program: &Program, ground: &Ground) -> bool {
     let lacking = ground.lacks(program);
+    let group = if program.sets == "untuned" { "untuned" } else { "programs" };
     if let Some(reason) = &lacking {
-        eprintln!("without {}: {reason}; `scripts/setup programs` installs what it can", program.name);
+        eprintln!("without {}: {reason}; `scripts/setup {}` installs what it can", program.name, group);
     }
     lacking.is_none()
 }
@@ -215,7 +218,7 @@ impl Session {
             || program.server.is_some_and(|server| !server.ready.is_empty());
         Ok(Job {
             command: program.command.split_whitespace().map(|one| word(one).into()).collect(),
-            input: inputs::text(program.reads).unwrap_or_default().as_bytes().to_vec(),
+            input: inputs::read(program.reads, &self.ground)?,
             environment: given
                 .filter_map(|one| one.split_once('='))
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))

@@ -1,7 +1,7 @@
 //! The tables: medians of each row over the best peer's, and differences from one column.
 
 use super::row::Row;
-use super::table::{Figure, PROGRAMS};
+use super::table::{self, Figure};
 use std::collections::BTreeMap;
 use vcm_measure::allocators::{self, ALLOCATORS, CRATES};
 use vcm_measure::paired;
@@ -89,7 +89,7 @@ fn is_peer(name: &str) -> bool {
 }
 
 fn is_in_rust(row: &Row) -> bool {
-    PROGRAMS.iter().any(|known| known.name == row.program && known.figure == Figure::Crate)
+    table::all().any(|known| known.name == row.program && known.figure == Figure::Crate)
 }
 
 /// All tables; with `against` also the differences from that column, round by round.
@@ -101,6 +101,7 @@ pub fn markdown(rows: &[Row], against: Option<&str>) -> String {
             let values = Values::new(&rows, quantity);
             if !values.programs.is_empty() {
                 text += &ratios(&values, quantity);
+                text += &intervals(&values, quantity);
                 text += &against.map_or_else(String::new, |against| differences(&values, quantity, against));
             }
         }
@@ -134,20 +135,92 @@ fn ratios(values: &Values, quantity: &Quantity) -> String {
         text += &line([first].into_iter().chain(columns.iter().map(cell)));
     }
     // A mean over the programs that an allocator survived would praise it for failing.
-    let all = |name: &str| {
-        values.programs.iter().map(|program| values.ratio(program, name)).collect::<Option<Vec<f64>>>()
-    };
-    let of = |figure: fn(&[f64]) -> Option<f64>, digits: usize| {
-        let cell = move |name: &&str| {
-            all(name)
+    let of = |programs: &[&str], figure: fn(&[f64]) -> Option<f64>, digits: usize| {
+        let cell = |name: &&str| {
+            let ratios =
+                programs.iter().map(|program| values.ratio(program, name)).collect::<Option<Vec<f64>>>();
+            ratios
                 .and_then(|ratios| figure(&ratios))
                 .map_or("-".to_owned(), |value| format!("{value:.digits$}"))
         };
         columns.iter().map(cell).collect::<Vec<_>>()
     };
-    text += &line(["**geometric mean** |".to_owned()].into_iter().chain(of(geometric_mean, 3)));
-    text += &line(["*worst* |".to_owned()].into_iter().chain(of(maximum, 2)));
+    for (group, programs) in groups(&values.programs) {
+        let first = format!("geometric mean of {} {group} |", programs.len());
+        text += &line([first].into_iter().chain(of(&programs, geometric_mean, 3)));
+    }
+    let all = &values.programs;
+    text += &line(["**geometric mean** |".to_owned()].into_iter().chain(of(all, geometric_mean, 3)));
+    text += &line(["*worst* |".to_owned()].into_iter().chain(of(all, maximum, 2)));
     text + "\n"
+}
+
+/// The rows of each group, if there are several: a mean over programs and loads answers neither question.
+fn groups<'a>(programs: &[&'a str]) -> Vec<(&'static str, Vec<&'a str>)> {
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    for program in programs {
+        let group = table::group_of(program).unwrap_or("others");
+        match groups.iter_mut().find(|(known, _)| *known == group) {
+            Some((_, programs)) => programs.push(program),
+            None => groups.push((group, vec![program])),
+        }
+    }
+    if groups.len() > 1 { groups } else { Vec::new() }
+}
+
+/// A row of ours is lost if its whole interval lies above this.
+const LOST: f64 = 1.15;
+
+/// Ours and added files over the best peer of each row, round by round, with the interval of the mean. Nothing of a single round.
+fn intervals(values: &Values, quantity: &Quantity) -> String {
+    let ours: Vec<&str> = values.columns.iter().filter(|name| !is_peer(name)).copied().collect();
+    let mut lost = vec![0; ours.len()];
+    let mut text = head(&format!("{} over the best peer, with intervals | best peer", quantity.title), &ours);
+    text += &format!("|---|---|{}\n", "--:|".repeat(ours.len()));
+    let before = text.len();
+    for program in &values.programs {
+        let Some((best, _)) = values.best(program) else { continue };
+        let found: Vec<_> = ours.iter().map(|name| paired_ratio(values, program, best, name)).collect();
+        if found.iter().all(Option::is_none) {
+            continue;
+        }
+        let mut cells = vec![format!("{program} | {best}")];
+        for (found, lost) in found.iter().zip(&mut lost) {
+            cells.push(found.map_or_else(String::new, |(by, low, high)| {
+                let text = format!("{by:.2} ({low:.2} to {high:.2})");
+                if low <= LOST {
+                    return text;
+                }
+                *lost += 1;
+                format!("**{text}**")
+            }));
+        }
+        text += &line(cells);
+    }
+    if text.len() == before {
+        return String::new();
+    }
+    let counts = lost.iter().map(|lost| lost.to_string());
+    text + &line([format!("*rows whose interval lies above {LOST}* |")].into_iter().chain(counts)) + "\n"
+}
+
+/// The mean of the second column over the first in the same rounds, and its interval.
+fn paired_ratio(values: &Values, program: &str, first: &str, second: &str) -> Option<(f64, f64, f64)> {
+    let found = paired_difference(values, program, first, second)?;
+    let (low, high) = found.interval?;
+    Some((1.0 + found.by, 1.0 + low, 1.0 + high))
+}
+
+fn paired_difference(
+    values: &Values,
+    program: &str,
+    first: &str,
+    second: &str,
+) -> Option<paired::Difference> {
+    let (first, second) = (values.of.get(&(program, first))?, values.of.get(&(program, second))?);
+    let pairs = first.iter().filter_map(|(round, value)| Some((*value, *second.get(round)?)));
+    let (first, second): (Vec<f64>, Vec<f64>) = pairs.unzip();
+    paired::difference(&first, &second)
 }
 
 fn differences(values: &Values, quantity: &Quantity, against: &str) -> String {
@@ -159,10 +232,7 @@ fn differences(values: &Values, quantity: &Quantity, against: &str) -> String {
     text += &format!("|---|{}\n", "--:|".repeat(others.len()));
     for program in &values.programs {
         let cell = |name: &&str| {
-            let (first, second) = (values.of.get(&(*program, against))?, values.of.get(&(*program, *name))?);
-            let pairs = first.iter().filter_map(|(round, value)| Some((*value, *second.get(round)?)));
-            let (first, second): (Vec<f64>, Vec<f64>) = pairs.unzip();
-            let found = paired::difference(&first, &second)?;
+            let found = paired_difference(values, program, against, name)?;
             let percent = |by: f64| format!("{:+.1}", by * 100.0);
             let interval = found
                 .interval
@@ -230,6 +300,42 @@ mod tests {
         assert!(text.contains("| jq: 200 | glibc | **1.00** |  |\n"), "{text}");
         assert!(text.contains("| **geometric mean** | | 1.414 | - |\n"), "{text}");
         assert!(text.contains("- jq on jemalloc does not count: it does not run on jemalloc\n"), "{text}");
+    }
+
+    #[test]
+    fn each_group_of_rows_has_a_mean_and_a_single_group_only_that_of_the_table() {
+        let rows = [
+            three("lua", "glibc", [0.2; 3]),
+            three("lua", "vcmalloc", [0.4; 3]),
+            three("numbers", "glibc", [0.2; 3]),
+            three("numbers", "vcmalloc", [0.1; 3]),
+        ]
+        .concat();
+        let text = markdown(&rows, None);
+        assert!(text.contains("| geometric mean of 1 programs | | 2.000 | 1.000 |\n"), "{text}");
+        assert!(text.contains("| geometric mean of 1 loads | | 0.500 | 1.000 |\n"), "{text}");
+        assert!(text.contains("| **geometric mean** | | 1.000 | 1.000 |\n"), "{text}");
+        assert!(!markdown(&rows[..6], None).contains("geometric mean of"), "{text}");
+    }
+
+    #[test]
+    fn a_row_of_ours_is_lost_if_its_whole_interval_is_above_the_limit() {
+        let rows = [
+            three("lua", "glibc", [0.2, 0.3, 0.4]),
+            three("lua", "vcmalloc", [0.4, 0.6, 0.8]),
+            three("jq", "glibc", [0.2; 3]),
+            three("jq", "vcmalloc", [0.1, 0.2, 0.6]),
+        ]
+        .concat();
+        let text = markdown(&rows, None);
+        assert!(
+            text.contains("| CPU over the best peer, with intervals | best peer | vcmalloc |\n"),
+            "{text}"
+        );
+        assert!(text.contains("| lua | glibc | **2.00 (2.00 to 2.00)** |\n"), "{text}");
+        assert!(text.contains("| *rows whose interval lies above 1.15* | | 1 |\n"), "{text}");
+        let once: Vec<Row> = rows.into_iter().filter(|row| row.round == 0).collect();
+        assert!(!markdown(&once, None).contains("with intervals"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! One run as a row of the raw data, and what became of it.
 
-use super::table::{Figure, PROGRAMS};
+use super::table::{self, Figure};
 use serde::{Deserialize, Serialize};
 use vcm_measure::trial::{Failed, Trial};
 
@@ -55,10 +55,8 @@ impl Row {
     }
 
     fn counted(&self, trial: &Trial) -> Result<Row, String> {
-        let figure = PROGRAMS
-            .iter()
-            .find(|known| known.name == self.program)
-            .map_or(Figure::Cpu, |known| known.figure);
+        let figure =
+            table::all().find(|known| known.name == self.program).map_or(Figure::Cpu, |known| known.figure);
         let mut row = self.clone();
         row.outcome = FINISHED.to_owned();
         row.malloc = trial.stamp.file.display().to_string();

@@ -1,116 +1,10 @@
 //! The programs that are measured, declared once each.
 
+pub use super::program::{Figure, Program, SETS, Server};
+
+use super::program::{BY_TERM, Words, idle, load, run, server};
+use super::untuned::UNTUNED;
 use vcm_measure::trial::{End, Signal};
-
-/// Words with blanks between them.
-type Words = &'static str;
-
-/// The sets of rows that answer one question, as `--only` names them.
-pub const SETS: [&str; 5] = ["whole", "hardened", "watching", "idle", "rust"];
-
-/// A program, how it is run, and what counts.
-#[derive(Clone, Copy, Debug)]
-pub struct Program {
-    /// As typed after --only and as printed.
-    pub name: &'static str,
-    /// Of [`SETS`].
-    pub sets: Words,
-    /// Programs on the path, `python3:MODULE`, or tools that are compiled here; a word `{NAME}` of the command is its path.
-    pub needs: Words,
-    /// The words of the command. `''` is an empty one, `{script:NAME}` the text of an input, `{port}` and `{folder}` are the
-    /// session's.
-    pub command: Words,
-    /// Inputs in its working directory, of `inputs::make`.
-    pub made: Words,
-    /// The input that is its standard input.
-    pub reads: &'static str,
-    /// `NAME=VALUE`, besides those of the allocator.
-    pub environment: Words,
-    /// A folder of its own that goes before each run.
-    pub scratch: &'static str,
-    pub server: Option<Server>,
-    /// Most threads or processes that work at a time.
-    pub threads: u32,
-    /// How many, and of what, a run does.
-    pub operations: (u64, &'static str),
-    pub figure: Figure,
-    /// It refuses root.
-    pub is_unprivileged: bool,
-}
-
-/// How a program is loaded from outside.
-#[derive(Clone, Copy, Debug)]
-pub struct Server {
-    /// It can take its load when it has printed this; nothing: when it listens at `{port}`.
-    pub ready: &'static str,
-    /// A line for the shell.
-    pub load: &'static str,
-    /// The load holds its connections once it has printed this.
-    pub loaded: &'static str,
-    pub idle_seconds: u64,
-    pub end: End,
-}
-
-/// The purpose of a row, besides CPU time and peak memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Figure {
-    Cpu,
-    /// Nanoseconds of a malloc and free, as the program prints them.
-    Pair,
-    /// Anonymous memory after the idle seconds.
-    Held,
-    /// The program has its allocator built in, says which, and prints what it computed.
-    Crate,
-}
-
-const BY_TERM: End = End::By(Signal::SIGTERM);
-
-const fn run(name: &'static str, needs: Words, command: Words) -> Program {
-    let (made, reads, environment, scratch, server, threads) = ("", "", "", "", None, 1);
-    let (sets, operations, figure, is_unprivileged) = ("whole", (1, "run"), Figure::Cpu, false);
-    #[rustfmt::skip]
-    let program = Program {
-        name, sets, needs, command, made, reads, environment, scratch, server, threads, operations, figure, is_unprivileged,
-    };
-    program
-}
-
-/// A pattern of vcm-load by a number of operations.
-const fn load(name: &'static str, command: Words, threads: u32, operations: u64) -> Program {
-    run(name, "load", command).on(threads).does(operations, "operations of the pattern")
-}
-
-/// A server at `{port}` that is loaded and asked to end.
-const fn server(name: &'static str, needs: Words, command: Words, load: &'static str) -> Program {
-    let server = Server { ready: "", load, loaded: "", idle_seconds: 0, end: BY_TERM };
-    Program { server: Some(server), ..run(name, needs, command) }
-}
-
-/// A program that idles for 5 s: once it has printed `ready` until its input ends, or after a load.
-const fn idle(name: &'static str, needs: Words, command: Words, load: &'static str) -> Program {
-    let is_alone = load.is_empty();
-    let (ready, load, end) = if is_alone { ("ready", "true", End::Input) } else { ("", load, BY_TERM) };
-    let server = Server { ready, load, loaded: "", idle_seconds: 5, end };
-    Program { server: Some(server), ..run(name, needs, command) }.shows(Figure::Held).of("idle")
-}
-
-#[rustfmt::skip]
-impl Program {
-    const fn of(self, sets: Words) -> Self { Program { sets, ..self } }
-    const fn does(self, many: u64, what: &'static str) -> Self { Program { operations: (many, what), ..self } }
-    const fn on(self, threads: u32) -> Self { Program { threads, ..self } }
-    const fn reads(self, reads: &'static str) -> Self { Program { reads, ..self } }
-    const fn from(self, made: Words) -> Self { Program { made, ..self } }
-    const fn with(self, environment: Words) -> Self { Program { environment, ..self } }
-    const fn clearing(self, scratch: &'static str) -> Self { Program { scratch, ..self } }
-    const fn shows(self, figure: Figure) -> Self { Program { figure, ..self } }
-    const fn unprivileged(self) -> Self { Program { is_unprivileged: true, ..self } }
-    /// Its load stays connected while it idles for so long.
-    const fn held(self, idle_seconds: u64, loaded: &'static str, ready: &'static str, end: End) -> Self {
-        let load = match self.server { Some(server) => server.load, None => "" };
-        Program { server: Some(Server { ready, load, loaded, idle_seconds, end }), ..self }
-    }
-}
 
 const BOTH: Words = "whole hardened";
 const PYTHON_TREES: Program = run("python", "python3", "{python3} tree.py")
@@ -134,10 +28,10 @@ const FASTCGI: &str = "for n in 1 2 3; do for m in 1 2 3 4; do SCRIPT_FILENAME={
      REQUEST_METHOD=GET cgi-fcgi -bind -connect 127.0.0.1:{port} & done; wait; done | grep -E '^[0-9]+' | sort -u | wc -l \
      | grep -qx 4";
 
-/// All of them, in the order of the tables. Words and inputs are those of the scripts before 2026-11-28 to the byte, but for the
+/// All but those of `untuned`, in the order of the tables. Words and inputs are those of the scripts before 2026-11-28 to the byte, but for the
 /// text of xz and zstd and git's repository, which were this repository's own and changed with it.
 #[rustfmt::skip]
-pub static PROGRAMS: &[Program] = &[
+static PROGRAMS: &[Program] = &[
     run("perl, a hash", "perl", "perl -e {script:hash.pl}").of(BOTH).does(150_000, "keys set, sorted and read"),
     run("lua", "lua5.4", "lua5.4 -e {script:tables.lua}").of(BOTH).does(400_000, "tables, then 200,000 strings"),
     PYTHON_TREES,
@@ -244,7 +138,25 @@ pub fn chosen(words: &[String]) -> Vec<&'static Program> {
     let is_of = |program: &&Program| program.sets.split(' ').any(|set| sets.contains(&set));
     let is_named =
         |program: &&Program| parts.is_empty() || parts.iter().any(|part| program.name.contains(part));
-    PROGRAMS.iter().filter(is_of).filter(is_named).collect()
+    all().filter(is_of).filter(is_named).collect()
+}
+
+/// Those of this file and of the set `untuned`.
+pub fn all() -> impl Iterator<Item = &'static Program> {
+    PROGRAMS.iter().chain(UNTUNED)
+}
+
+/// The rows that have a mean together: programs of Debian, the set `untuned`, programs in Rust, and loads that were written for
+/// allocators. None of a row that the table lacks.
+pub fn group_of(name: &str) -> Option<&'static str> {
+    let program = all().find(|program| program.name == name)?;
+    let is_load = program.needs.split(' ').any(|need| ["crowd", "load", "bursts"].contains(&need));
+    Some(match program.sets {
+        "untuned" => "untuned programs",
+        "rust" => "programs in Rust",
+        _ if is_load => "loads",
+        _ => "programs",
+    })
 }
 
 #[cfg(test)]
@@ -254,13 +166,13 @@ mod tests {
 
     #[test]
     fn names_are_unique() {
-        let names: BTreeSet<&str> = PROGRAMS.iter().map(|program| program.name).collect();
-        assert_eq!(names.len(), PROGRAMS.len());
+        let names: BTreeSet<&str> = all().map(|program| program.name).collect();
+        assert_eq!(names.len(), all().count());
     }
 
     #[test]
     fn every_program_names_its_needs_sets_threads_and_operations() {
-        for Program { name, needs, sets, threads, operations: (many, what), .. } in PROGRAMS {
+        for Program { name, needs, sets, threads, operations: (many, what), .. } in all() {
             assert!(!needs.is_empty() && *threads > 0 && *many > 0 && !what.is_empty(), "{name}");
             assert!(sets.split(' ').all(|set| SETS.contains(&set)), "{name}");
         }
@@ -268,7 +180,7 @@ mod tests {
 
     #[test]
     fn every_program_that_is_started_is_one_of_its_needs_or_the_shell() {
-        for Program { name, needs, command, .. } in PROGRAMS {
+        for Program { name, needs, command, .. } in all() {
             let needs: Vec<&str> = needs.split(' ').collect();
             let first = command.split(' ').next().unwrap().trim_matches(['{', '}']);
             assert!(first == "sh" || needs.contains(&first), "{name}: {first}");
@@ -287,11 +199,22 @@ mod tests {
                 words.split(',').filter(|word| !word.is_empty()).map(str::to_owned).collect();
             chosen(&words).iter().map(|program| program.name).collect::<Vec<_>>()
         };
-        let counts = ["hardened", "watching", "idle", "rust"].map(|set| names(set).len());
-        assert_eq!(counts, [10, 5, 10, 6]);
+        let counts = ["hardened", "watching", "idle", "rust", "untuned"].map(|set| names(set).len());
+        assert_eq!(counts, [10, 5, 10, 6, UNTUNED.len()]);
         assert_eq!(names(""), names("whole"));
         assert_eq!(names("ruby,gawk"), ["ruby, objects", "ruby, strings", "gawk"]);
         assert_eq!(names("idle,redis in b"), ["redis in batches"]);
         assert!(names("no such program").is_empty());
+    }
+    #[test]
+    fn the_default_has_no_row_of_the_untuned_set_and_its_rows_have_a_mean_of_their_own() {
+        assert!(chosen(&[]).iter().all(|program| program.sets != "untuned"));
+        assert!(
+            UNTUNED.len() >= 40
+                && UNTUNED.iter().all(|program| group_of(program.name) == Some("untuned programs"))
+        );
+        assert_eq!(group_of("perl, a hash"), Some("programs"));
+        assert_eq!(group_of("larson, 8 threads"), Some("loads"));
+        assert_eq!(group_of("no such program"), None);
     }
 }
