@@ -2,6 +2,8 @@
 
 #[path = "breaks/core_breaks.rs"]
 mod core_breaks;
+#[path = "breaks/hardened_breaks.rs"]
+mod hardened_breaks;
 #[path = "breaks/outer_breaks.rs"]
 mod outer_breaks;
 #[path = "breaks/planted.rs"]

@@ -1,6 +1,7 @@
 //! The breaks: what is broken, by which words in place of which others, and the test that must notice it.
 //!
-//! The table is in two files: `core_breaks`, of the allocator, and `outer_breaks`, of what lies around it.
+//! The table is in three files: `core_breaks`, of the allocator, `hardened_breaks`, of the hardened library, and `outer_breaks`, of what lies
+//! around them.
 //!
 //! A break is found by its words, wherever in its folder they stand: they must stand there exactly once.
 
@@ -49,5 +50,7 @@ pub const fn other(name: &'static str, before: &'static str, after: &'static str
 
 /// From the bottom of the house to its top.
 pub fn all() -> impl Iterator<Item = &'static Break> {
-    [super::core_breaks::BREAKS, super::outer_breaks::BREAKS].into_iter().flatten()
+    [super::core_breaks::BREAKS, super::hardened_breaks::BREAKS, super::outer_breaks::BREAKS]
+        .into_iter()
+        .flatten()
 }

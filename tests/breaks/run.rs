@@ -10,6 +10,8 @@
 
 #[path = "core_breaks.rs"]
 mod core_breaks;
+#[path = "hardened_breaks.rs"]
+mod hardened_breaks;
 #[path = "outer_breaks.rs"]
 mod outer_breaks;
 #[path = "planted.rs"]
@@ -37,7 +39,7 @@ fn main() -> ExitCode {
     let chosen: Vec<&Break> = planted::all().filter(is_chosen).collect();
     if chosen.is_empty() {
         eprintln!(
-            "no break's name has {}; tests/breaks/core_breaks.rs and outer_breaks.rs list them",
+            "no break's name has {}; core_breaks.rs, hardened_breaks.rs and outer_breaks.rs in tests/breaks list them",
             words.join(" or ")
         );
         return ExitCode::FAILURE;
