@@ -61,6 +61,89 @@ void vcm_profile_stop(void);
    missing from the latter. 0; EINVAL: a null pointer; EIO: the file cannot be written. */
 int vcm_profile_write(const char *path);
 
+/* Heaps of tenants: blocks that are counted and bounded as somebody's, and can be freed all at once. A heap is known by a
+   number, which is never used again; functions that get one of a heap that has ended say so. All blocks are freed by free().
+   In the hardened library there are none yet: vcm_heap_new returns VCM_HEAP_NONE. */
+typedef uint64_t vcm_heap;
+
+#define VCM_HEAP_NONE ((vcm_heap)0)
+/* The process's own heap, which malloc serves from. */
+#define VCM_HEAP_PROCESS ((vcm_heap)1)
+
+struct vcm_heap_options {
+    size_t size;      /* sizeof(struct vcm_heap_options) */
+    vcm_heap parent;  /* its limit bounds this heap too; VCM_HEAP_NONE: none */
+    size_t limit;     /* of the bytes of the heap's spans, which are 16 KiB to 512 KiB long, one at least for each size class
+                         in use, and of those of the heaps below it; 0: none */
+    /* Called with the heap, the bytes and the argument where the limit refuses memory; holds no lock of ours, may free. The
+       request is tried once more when it returns. */
+    void (*on_limit)(vcm_heap heap, size_t bytes, void *argument);
+    void *argument;
+};
+
+/* Makes a heap; the name (at most 39 bytes, or null) is for reports, options may be null.
+   VCM_HEAP_NONE, with errno: ENOMEM, EINVAL (options), ENOENT (parent). */
+vcm_heap vcm_heap_new(const char *name, const struct vcm_heap_options *options);
+
+/* As malloc, calloc, aligned_alloc. Null, with errno: ENOMEM (memory, or a limit), EINVAL (no such heap). */
+void *vcm_heap_malloc(vcm_heap heap, size_t bytes);
+void *vcm_heap_calloc(vcm_heap heap, size_t count, size_t bytes);
+void *vcm_heap_aligned(vcm_heap heap, size_t align, size_t bytes);
+/* As realloc; the result is a block of the heap, wherever the old one was. realloc() itself leaves a block in its heap. */
+void *vcm_heap_realloc(vcm_heap heap, void *block, size_t bytes);
+
+/* The heap that a block belongs to; VCM_HEAP_NONE: it is none of ours. */
+vcm_heap vcm_heap_of(void *block);
+
+/* Has malloc and its kind serve this thread from the heap, until vcm_heap_pop gets what this returned: the heap that served it
+   before. VCM_HEAP_NONE: there is no such heap, and all is as it was. New threads and signal handlers' threads begin with the
+   process's own heap; a fiber that moves to another thread leaves it behind. If the heap ends meanwhile, the process's own
+   serves. */
+vcm_heap vcm_heap_push(vcm_heap heap);
+void vcm_heap_pop(vcm_heap before);
+
+enum {
+    VCM_HEAP_FREE = 0,      /* all blocks are freed with it */
+    VCM_HEAP_HAND_OVER = 1, /* they belong to the parent from now on */
+    VCM_HEAP_DRAIN = 2      /* it gives no more blocks, and goes when the last one is freed */
+};
+
+/* Ends a heap. 0; ENOENT: no such heap; EBUSY: it is the parent of others; EINVAL: no such mode. */
+int vcm_heap_destroy(vcm_heap heap, int mode);
+
+/* Frees all blocks of a heap, which stays. Nobody else may use it meanwhile. 0; ENOENT. */
+int vcm_heap_reset(vcm_heap heap);
+
+/* Sets its limit, 0 for none; what it has stays. 0; ENOENT. */
+int vcm_heap_set_limit(vcm_heap heap, size_t limit);
+
+/* Gives memory in its spans that nobody uses back to the system. The bytes. */
+size_t vcm_heap_release(vcm_heap heap);
+
+struct vcm_heap_stats {
+    size_t size;          /* sizeof(struct vcm_heap_stats), before the call */
+    uint64_t live;        /* bytes of blocks in use, and how many */
+    uint64_t live_blocks;
+    uint64_t cached;      /* free in its spans */
+    uint64_t bytes;       /* of its spans and those of the heaps below it: what the limit bounds; and the most ever */
+    uint64_t peak;
+    uint64_t limit;       /* 0: none */
+    uint64_t resident;    /* bytes of its own spans that are in memory */
+    uint64_t refused;     /* requests that the limit refused */
+    uint64_t age;         /* nanoseconds */
+    uint64_t children;
+    uint64_t draining;    /* 1: it gives no more blocks */
+    char name[40];
+};
+
+/* 0; ENOENT: no such heap; EINVAL: null, or no size. */
+int vcm_heap_stats(vcm_heap heap, struct vcm_heap_stats *stats);
+
+/* Calls take for each heap; for each block of a heap that is in use (0; ENOENT; EINVAL). No lock is held: take may use any heap.
+   What comes and goes meanwhile may be among them or not. */
+void vcm_heap_each(void (*take)(vcm_heap heap, void *argument), void *argument);
+int vcm_heap_each_block(vcm_heap heap, void (*take)(void *block, size_t bytes, void *argument), void *argument);
+
 #ifdef __cplusplus
 }
 #endif

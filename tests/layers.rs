@@ -10,9 +10,9 @@ mod files;
 use files::{circles, sources};
 
 /// From the bottom to the top. This is the one place that holds the order: a folder of the core is a layer.
-const LAYERS: [&str; 15] = [
-    "base", "os", "options", "class", "pages", "large", "central", "cache", "upkeep", "sources", "policy",
-    "engine", "observe", "heap", "hardened",
+const LAYERS: [&str; 16] = [
+    "base", "os", "options", "class", "pages", "large", "central", "cache", "tenants", "upkeep", "sources",
+    "policy", "engine", "observe", "heap", "hardened",
 ];
 
 /// Layers that are lower than their neighbours' order says: they may use these and nothing else.

@@ -78,14 +78,14 @@ pub const BREAKS: &[Break] = &[
     ),
     core(
         "a_block_with_its_key_is_not_looked_for_in_the_transfer_array",
-        "found = found || store.central.transfers(class, block);",
+        "found = found || store.transfers(class, block);",
         "",
         "a_block_that_was_freed_is_found_wherever_it_lies",
     ),
     core(
         "a_block_with_its_key_is_not_looked_for_in_its_span",
-        "found || store.pages.class_of_allocated(block) != Some(class)",
-        "found",
+        "self.has(store, class, block) || store.pages().class_of_allocated(block) != Some(class)",
+        "self.has(store, class, block)",
         "a_block_that_was_freed_is_found_wherever_it_lies",
     ),
     core(
@@ -198,8 +198,8 @@ pub const BREAKS: &[Break] = &[
     ),
     core(
         "a_recorded_free_is_not_told",
-        "self.ends(address);\n        Self::free_slow(self, address);",
-        "Self::free_slow(self, address);",
+        "self.ends(address);\n        if !self.free_to_tenant(address) {",
+        "if !self.free_to_tenant(address) {",
         "the_fast_paths_are_off_while_it_lasts",
     ),
     core(
@@ -334,7 +334,7 @@ pub const BREAKS: &[Break] = &[
     // cache
     core(
         "a_slab_is_emptied_without_a_fence",
-        "let stopped = cpus == 0 || store.os.fence_sequences();",
+        "let stopped = cpus == 0 || store.os().fence_sequences();",
         "let stopped = true;",
         "a_slab_is_emptied_behind_a_fence_that_began_when_it_was_frozen",
     ),
@@ -353,14 +353,14 @@ pub const BREAKS: &[Break] = &[
     ),
     core(
         "a_full_array_takes_one_more",
-        "\"cmp {top:e}, [{word} + 4]\",\n                    \"jae {refused}\",",
-        "\"cmp {top:e}, [{word} + 4]\",\n                    \"ja {refused}\",",
+        "\"jae {refused}\",\n                    // The block freed last",
+        "\"ja {refused}\",\n                    // The block freed last",
         "in_vcpu_caches",
     ),
     core(
         "the_block_freed_last_is_taken_again",
-        "                    \"cmp [{slab} + {top}], {block}\",\n                    \"je {refused}\",\n",
-        "",
+        "slow path looks closer.\n                    \"cmp [{slab} + {top}], {block}\",\n                    \"je {refused}\",\n",
+        "slow path looks closer.\n",
         "a_double_free_is_found_at_the_bad_call_in_vcpu_caches",
     ),
     // watch
@@ -454,5 +454,17 @@ pub const BREAKS: &[Break] = &[
         "if state.live >= crowded {",
         "if state.live > crowded + capacity {",
         "a_profile_of_more_blocks_than_it_has_records_for_raises_its_interval_and_stays_right",
+    ),
+    core(
+        "the_limit_of_a_heap_is_passed_by_one_span",
+        "let fits = |now: usize| now.checked_add(more).filter(|sum| *sum <= limit);",
+        "let fits = |now: usize| now.checked_add(more).filter(|_| now <= limit);",
+        "the_limit_is_never_passed_by_a_byte_whatever_threads_are_at_it",
+    ),
+    core(
+        "a_heap_that_ends_keeps_its_cache",
+        "self.detach(store, tenant, id)?;\n        match how {",
+        "match how {",
+        "a_busy_heap_ends_whole_in_each_way_and_another_has_its_cache_then",
     ),
 ];

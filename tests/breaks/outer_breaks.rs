@@ -25,8 +25,8 @@ pub const BREAKS: &[Break] = &[
     ),
     other(
         "the_end_of_an_array_is_passed_by_one",
-        "\"cmp r9d, [r8 + 4]\n            jae .Lvcm_leave\n",
-        "\"cmp r9d, [r8 + 4]\n            ja .Lvcm_leave\n",
+        "            cmp r9d, [r8 + 4]\n            jae .Lvcm_leave\n",
+        "            cmp r9d, [r8 + 4]\n            ja .Lvcm_leave\n",
         On("vcmalloc", "conformance", "many_threads_allocate_at_once::preload"),
     ),
     other(

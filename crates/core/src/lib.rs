@@ -81,4 +81,6 @@ pub mod policy;
 #[cfg(not(loom))]
 pub mod sources;
 #[cfg(not(loom))]
+pub mod tenants;
+#[cfg(not(loom))]
 pub mod upkeep;

@@ -12,9 +12,12 @@ use super::c::Pointer;
 use super::replaced::{NONE, STATE};
 use super::{HEAP, Policy, cxx, malloc};
 use core::arch::naked_asm;
-use vcmalloc_core::class::{BY_SIZE, TABLED_BYTES};
+use vcmalloc_core::cache::OWNED;
+use vcmalloc_core::class::{BY_SIZE, SizeClass, TABLED_BYTES};
+use vcmalloc_core::pages::Span;
 use vcmalloc_core::{
     beside_sequences, class_of_request, counted, push_allocated, push_sized, sequences, ways_out,
+    ways_out_of_free,
 };
 
 #[unsafe(naked)]
@@ -37,6 +40,7 @@ extern "C" fn malloc(bytes: usize) -> Pointer {
         by_size = sym BY_SIZE,
         slow = sym malloc::plain_malloc,
         direct = const Policy::DIRECT,
+        scope = const Policy::SCOPE,
         counts_each = const Policy::COUNTS_EACH,
         cells = const Policy::CELLS,
         last_cell = const Policy::LAST_CELL,
@@ -48,6 +52,12 @@ extern "C" fn malloc(bytes: usize) -> Pointer {
         slabs = const Policy::SLABS,
         key = const Policy::KEY,
         last_keyed = const Policy::LAST_KEYED,
+        entry_slabs = const Policy::ENTRY_SLABS,
+        entry_id = const Policy::ENTRY_ID,
+        entries = const Policy::ENTRIES,
+        entry_bytes = const Policy::ENTRY_BYTES,
+        span_heap = const Span::HEAP,
+        owned = const OWNED,
     )
 }
 
@@ -81,6 +91,7 @@ macro_rules! allocate {
                 by_size = sym BY_SIZE,
                 slow = sym cxx::$name,
                 direct = const Policy::DIRECT,
+                scope = const Policy::SCOPE,
                 index = const Policy::INDEX,
                 counts_each = const Policy::COUNTS_EACH,
                 cells = const Policy::CELLS,
@@ -108,7 +119,7 @@ macro_rules! free {
                 $(concat!("/* ", stringify!($replaced), " */"), unless_replaced!(),)?
                 push_allocated!(),
                 ".cfi_endproc",
-                ways_out!("vcm_sequence_push"),
+                ways_out_of_free!(),
                 ".p2align 6, 0xcc",
                 $(replaced = sym $replaced, none = const $none,)?
                 heap = sym HEAP,
@@ -117,6 +128,12 @@ macro_rules! free {
                 grown_granules = const Policy::GROWN_GRANULES,
                 allocated = const Policy::ALLOCATED,
                 class_of_unit = const Policy::CLASS_OF_UNIT,
+                large = const SizeClass::LARGE.index(),
+                owners = const Policy::OWNERS,
+                spans = const Policy::SPANS,
+                span_bytes = const size_of::<Span>(),
+                span_class = const Span::CLASS,
+                cpus = const Policy::CPUS,
             )
         }
     )+ };
@@ -145,7 +162,7 @@ macro_rules! free_sized {
                 unless_replaced!(),
                 push_sized!(),
                 ".cfi_endproc",
-                ways_out!("vcm_sequence_push"),
+                ways_out_of_free!(),
                 ".p2align 6, 0xcc",
                 replaced = sym STATE,
                 none = const NONE,
@@ -157,6 +174,12 @@ macro_rules! free_sized {
                 grown_granules = const Policy::GROWN_GRANULES,
                 allocated = const Policy::ALLOCATED,
                 class_of_unit = const Policy::CLASS_OF_UNIT,
+                large = const SizeClass::LARGE.index(),
+                owners = const Policy::OWNERS,
+                spans = const Policy::SPANS,
+                span_bytes = const size_of::<Span>(),
+                span_class = const Span::CLASS,
+                cpus = const Policy::CPUS,
             )
         }
     )+ };

@@ -15,10 +15,11 @@
 //!
 //! ```text
 //! rust                        the crate for Rust programs: the global allocator
+//! tenants                     and heaps of tenants
 //! start                       when the library is loaded, when the process forks, when it ends
 //! gperftools                  the stand-in's interface
 //! fast                        the functions that are called most, as far as they hit the cache, written whole
-//! cxx extended api            operators new and delete, jemalloc's calls with flags, vcmalloc.h
+//! cxx extended api heaps      operators new and delete, jemalloc's calls with flags, vcmalloc.h
 //! malloc introspection copies malloc's family, glibc's questions about the heap, memcpy where every block is checked
 //! filters loader threads      put before libc's: prctl and syscall, dlopen, pthread_create and the like
 //! children                    vfork and clone before libc's
@@ -57,6 +58,8 @@ mod filters;
 #[cfg(gperftools)]
 mod gperftools;
 #[cfg(exported)]
+mod heaps;
+#[cfg(exported)]
 mod introspection;
 mod janitor;
 #[cfg(shared)]
@@ -82,18 +85,20 @@ mod rust;
 mod signals;
 mod sink;
 mod start;
+#[cfg(rust)]
+mod tenants;
 #[cfg(shared)]
 mod threads;
 mod unwind;
 mod version;
 mod window;
 
-use vcmalloc_core::heap::{Blocks, Heap};
+use vcmalloc_core::heap::{self as core_heap, Blocks};
 use vcmalloc_core::os::Linux;
 
 /// The one difference between the libraries: the treatment of a block on its way out and back.
 #[cfg(not(hardened))]
-type Policy = Heap<Linux>;
+type Policy = core_heap::Heap<Linux>;
 #[cfg(hardened)]
 type Policy = vcmalloc_core::hardened::Hardened<Linux>;
 
@@ -106,7 +111,7 @@ const BEFORE_GUARDS: Option<fn()> = None;
 static HEAP: Policy = policy();
 
 const fn policy() -> Policy {
-    let hooks = vcmalloc_core::heap::Hooks { before_guards: BEFORE_GUARDS, unwind: unwind::stack };
+    let hooks = core_heap::Hooks { before_guards: BEFORE_GUARDS, unwind: unwind::stack };
     let policy = Policy::with_hooks(Linux::new(), hooks).with_probes(probes::all());
     #[cfg(all(hardened, shared))]
     let policy = policy.with_own_new(own_new::exists);
@@ -121,12 +126,18 @@ fn blocks() -> &'static impl Blocks {
 
 /// The heap below the policy, for what is no matter of blocks.
 #[inline(always)]
-fn heap() -> &'static Heap<Linux> {
+fn heap() -> &'static core_heap::Heap<Linux> {
     HEAP.heap()
 }
 
+/// The heap where it can have tenants' heaps: the hardened policy knows none yet.
+#[cfg(any(exported, rust))]
+fn heaps_of_policy() -> Result<&'static core_heap::Heap<Linux>, core_heap::Refusal> {
+    if cfg!(hardened) { Err(core_heap::Refusal::Memory) } else { Ok(heap()) }
+}
+
 /// The place of that heap, for readers outside the process.
-const fn place_of_heap() -> *const Heap<Linux> {
+const fn place_of_heap() -> *const core_heap::Heap<Linux> {
     Policy::heap_of(&raw const HEAP)
 }
 

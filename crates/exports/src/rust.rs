@@ -15,8 +15,10 @@ use vcmalloc_core::base::text::Sink;
 use vcmalloc_core::class::MIN_ALIGN;
 use vcmalloc_core::options::Refused;
 
+pub use super::tenants::{Heap, HeapRefused, Scope};
 #[cfg(rust_stats)]
 pub use vcmalloc_core::heap::Stats;
+pub use vcmalloc_core::heap::TenantStats as HeapStats;
 
 /// The allocator: `#[global_allocator] static ALLOCATOR: vcmalloc::Vcmalloc = vcmalloc::Vcmalloc;`. All values are one heap.
 #[derive(Clone, Copy, Debug, Default)]

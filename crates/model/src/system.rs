@@ -140,6 +140,18 @@ impl Os for Counting {
         Linux::inside()
     }
 
+    fn heap_in_use() -> &'static AtomicUsize {
+        Linux::heap_in_use()
+    }
+
+    fn tenant_in_use() -> &'static AtomicUsize {
+        Linux::tenant_in_use()
+    }
+
+    fn offset_of_heap() -> isize {
+        Linux::offset_of_heap()
+    }
+
     ask! {
         Other: free_range(bytes: usize) -> Option<FreeRange>;
         Map: map_at(address: usize, bytes: usize) -> Result<(), MapRefusal>;

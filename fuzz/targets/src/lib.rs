@@ -9,6 +9,7 @@ pub mod classes;
 #[cfg(feature = "tools")]
 pub mod elf;
 pub mod forks;
+pub mod heaps;
 pub mod operations;
 pub mod options;
 pub mod pages;
@@ -25,13 +26,14 @@ pub mod window;
 
 /// Name and function of every target.
 #[cfg(feature = "tools")]
-pub const TARGETS: [(&str, fn(&[u8])); 15] = [
+pub const TARGETS: [(&str, fn(&[u8])); 16] = [
     ("bitmaps", bitmaps::run),
     ("central", central::run),
     ("ceph_conf", ceph_conf::run),
     ("classes", classes::run),
     ("elf", elf::run),
     ("forks", forks::run),
+    ("heaps", heaps::run),
     ("operations", operations::run),
     ("options", options::run),
     ("pages", pages::run),

@@ -42,6 +42,8 @@ locks! {
     Freezer: "freezer", "a slab is made, frozen or emptied";
     Slab: "slab", "a slab under a lock is used: nobody waits for that but who empties it";
     Transfer: "transfer array", "the transfer array of a class; never together with its spans";
+    Tenant: "tenant", "the spans of one tenant's heap";
+    Tenants: "tenants", "a tenant's heap is made or ends: which ones are unused";
     Spans: "spans", "the lists of spans of a class";
     Growing: "growing", "the heap grows, and the system is asked for that";
     Releasing: "releasing", "units are withheld from the free runs, so that a child knows that some are";

@@ -4,7 +4,7 @@
 use super::admission::{Miss, ask_again, forget_half, is_worth_room, may_help, need_of};
 use super::slab::{SMALL_BLOCKS, Slab, Word, most_cached};
 use super::slab_cache::SlabCache;
-use super::{Cache, Store};
+use super::{Cache, Middle};
 use crate::base::fault::Misuse;
 use crate::base::sync::Ordering;
 use crate::class::{MOST_BATCH, SizeClass};
@@ -29,7 +29,7 @@ impl<O: Os> Cache<O> {
     /// Allows more blocks of `class` in this cache; false where it stays as it is.
     pub(super) fn grow(
         &self,
-        store: &Store<O>,
+        store: &impl Middle<O>,
         cache: &dyn SlabCache,
         class: SizeClass,
         miss: Miss,
@@ -42,7 +42,7 @@ impl<O: Os> Cache<O> {
             0..SMALL_BLOCKS => SMALL_BLOCKS.min(capacity + by),
             _ => (capacity + by).min(most_cached(class)),
         };
-        if target > SMALL_BLOCKS && store.central.condenses(class) {
+        if target > SMALL_BLOCKS && store.condenses(class) {
             return Ok(false);
         }
         if target <= capacity || !may_help(slab, class, capacity, miss) {
@@ -52,7 +52,7 @@ impl<O: Os> Cache<O> {
         if miss == Miss::Underflow && target > SMALL_BLOCKS && underflows < UNDERFLOWS_BEFORE_BIG {
             return Ok(false);
         }
-        if target > SMALL_BLOCKS && !self.has_big_arrays(&store.os, slab) {
+        if target > SMALL_BLOCKS && !self.has_big_arrays(store.os(), slab) {
             return Ok(false);
         }
         let room = self.room(store, slab);
@@ -88,7 +88,7 @@ impl<O: Os> Cache<O> {
     /// Moves a class from its small array to its big one: empties it, changes the word, fills it again.
     fn move_to_big(
         &self,
-        store: &Store<O>,
+        store: &impl Middle<O>,
         cache: &dyn SlabCache,
         class: SizeClass,
         target: usize,
@@ -101,33 +101,33 @@ impl<O: Os> Cache<O> {
         blocks.reverse();
         let kept = cache.push_batch(class, blocks);
         if let Some(over @ [_, ..]) = blocks.get(kept..) {
-            store.central.give(&store.os, &store.pages, class, over)?;
+            store.give(class, over)?;
         }
         Ok(done)
     }
 
     /// Bytes that this cache may still have. A look: without room, nobody writes what all CPUs read.
-    fn room(&self, store: &Store<O>, slab: Slab) -> usize {
+    fn room(&self, store: &impl Middle<O>, slab: Slab) -> usize {
         let granted = slab.info().granted.load(Ordering::Relaxed);
         let own = self.share.load(Ordering::Relaxed).saturating_sub(granted);
-        own.min(store.central.budget.room())
+        own.min(store.budget().room())
     }
 
-    fn take_room(&self, store: &Store<O>, cache: &dyn SlabCache, bytes: usize) -> bool {
+    fn take_room(&self, store: &impl Middle<O>, cache: &dyn SlabCache, bytes: usize) -> bool {
         let slab = cache.slab();
         let granted = &slab.info().granted;
         let share = self.share.load(Ordering::Relaxed);
         let before = granted.fetch_add(bytes, Ordering::Relaxed);
-        let fits = before.saturating_add(bytes) <= share && store.central.budget.take(bytes);
+        let fits = before.saturating_add(bytes) <= share && store.budget().take(bytes);
         if !fits {
             granted.fetch_sub(bytes, Ordering::Relaxed);
         }
         fits
     }
 
-    fn give_room(&self, store: &Store<O>, cache: &dyn SlabCache, bytes: usize) {
+    fn give_room(&self, store: &impl Middle<O>, cache: &dyn SlabCache, bytes: usize) {
         cache.slab().info().granted.fetch_sub(bytes, Ordering::Relaxed);
-        store.central.budget.give(bytes);
+        store.budget().give(bytes);
     }
 
     /// Now and then, takes room from the class that needs it least, if that is clearly less than the one that
@@ -135,7 +135,7 @@ impl<O: Os> Cache<O> {
     /// classes can better.
     fn look_for_room(
         &self,
-        store: &Store<O>,
+        store: &impl Middle<O>,
         cache: &dyn SlabCache,
         wanting: SizeClass,
     ) -> Result<(), Misuse> {
@@ -160,7 +160,7 @@ impl<O: Os> Cache<O> {
     }
 
     /// Halves the capacity of a class; blocks that lose their place go to the middle.
-    fn shrink(&self, store: &Store<O>, cache: &dyn SlabCache, class: SizeClass) -> Result<(), Misuse> {
+    fn shrink(&self, store: &impl Middle<O>, cache: &dyn SlabCache, class: SizeClass) -> Result<(), Misuse> {
         let word = cache.slab().read(class);
         let capacity = word.capacity(class);
         let target = capacity / 2;
@@ -173,7 +173,7 @@ impl<O: Os> Cache<O> {
             self.give_room(store, cache, (word.capacity(class) - target) * class.block_bytes());
         }
         match batch.get(..count) {
-            Some(blocks @ [_, ..]) => store.central.give(&store.os, &store.pages, class, blocks),
+            Some(blocks @ [_, ..]) => store.give(class, blocks),
             _ => Ok(()),
         }
     }

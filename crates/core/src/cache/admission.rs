@@ -6,7 +6,7 @@
 //! on one CPU and freed on another, pass a long array as they pass a short one: no room is ever enough for
 //! them, and what is given holds blocks that nobody needs.
 
-use super::Store;
+use super::Middle;
 use super::slab::{Info, Slab};
 use crate::base::sync::Ordering;
 use crate::class::{MOST_BATCH, SizeClass};
@@ -83,8 +83,13 @@ pub(super) fn ask_again(slab: Slab, class: SizeClass, miss: Miss) {
 }
 
 /// Whether a class that missed just now, and that more room may help, misses often enough to have it.
-pub(super) fn is_worth_room<O: Os>(store: &Store<O>, slab: Slab, class: SizeClass, capacity: usize) -> bool {
-    let time = (store.os.now() >> TIME_SHIFT) as u32 & TIME_MASK;
+pub(super) fn is_worth_room<O: Os>(
+    store: &impl Middle<O>,
+    slab: Slab,
+    class: SizeClass,
+    capacity: usize,
+) -> bool {
+    let time = (store.os().now() >> TIME_SHIFT) as u32 & TIME_MASK;
     let last = LastMiss::of(slab, class);
     LastMiss { asked_at: time, ..last }.keep(slab, class);
     let elapsed = u64::from(time.wrapping_sub(last.asked_at) & TIME_MASK) << TIME_SHIFT;
@@ -120,12 +125,12 @@ pub(super) fn note_underflow(slab: Slab, class: SizeClass) {
 }
 
 /// The size of the heap, of a while ago: it belongs to the page heap's lock, and no miss waits for that.
-fn heap_bytes<O: Os>(store: &Store<O>, info: &Info, time: u32) -> usize {
+fn heap_bytes<O: Os>(store: &impl Middle<O>, info: &Info, time: u32) -> usize {
     let seen = info.heap_bytes.load(Ordering::Relaxed);
     if seen != 0 && time.wrapping_sub(info.heap_seen_at.load(Ordering::Relaxed)) < HEAP_LOOK {
         return seen;
     }
-    let Some(now) = store.pages.footprint_now() else { return seen };
+    let Some(now) = store.pages().footprint_now() else { return seen };
     info.heap_bytes.store(now, Ordering::Relaxed);
     info.heap_seen_at.store(time, Ordering::Relaxed);
     now

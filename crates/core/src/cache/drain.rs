@@ -2,7 +2,7 @@
 //! back.
 
 use super::slab::{Slab, Word};
-use super::{Cache, Store};
+use super::{Cache, Middle};
 use crate::base::fault::Misuse;
 use crate::base::locks as lock;
 use crate::base::sync::{Ordering, pause};
@@ -72,17 +72,50 @@ fn has_something(slab: Slab, which: Which) -> bool {
 impl<O: Os> Cache<O> {
     /// Returns all cached blocks of all slabs to their spans and their room to the budget. False where the
     /// system refused to stop the sequences: then only slabs under locks were emptied.
-    pub fn drain(&self, store: &Store<O>) -> Result<bool, Misuse> {
-        let at = store.pages.clock.load();
+    pub fn drain(&self, store: &impl Middle<O>) -> Result<bool, Misuse> {
+        let at = store.pages().clock.load();
         let _held = self.freezer.lock();
         self.drain_slots(store, |_| Which::ALL, |_| at)
+    }
+
+    /// Returns all cached blocks and lets no slab be used any more; false where the system refused to stop the sequences: then
+    /// the slabs must stay as they are for good.
+    pub fn retire(&self, store: &impl Middle<O>) -> Result<bool, Misuse> {
+        let _held = self.freezer.lock();
+        let stopped = self.drain_slots(store, |_| Which::ALL, |_| store.pages().clock.load());
+        self.freeze_all();
+        stopped
+    }
+
+    /// Lets no slab be used any more, none of which ever was since `reopen`. Emptied, they had no room for a block that came
+    /// before this.
+    pub fn close(&self) {
+        let _held = self.freezer.lock();
+        self.freeze_all();
+    }
+
+    fn freeze_all(&self) {
+        self.is_retired.store(true, Ordering::Relaxed);
+        let base = self.base.load(Ordering::Relaxed);
+        self.each_made(|slot, _| self.in_use(slot).store(base, Ordering::Release));
+    }
+
+    /// Lets slabs be used again after `retire`, for another heap. A sequence of the one before finds another's.
+    pub fn reopen(&self, owner: u64) {
+        let _held = self.freezer.lock();
+        self.is_retired.store(false, Ordering::Relaxed);
+        self.owner.store(owner, Ordering::Relaxed);
+        self.each_made(|slot, slab| {
+            slab.set_owner(owner);
+            self.in_use(slot).store(slab.0, Ordering::Release);
+        });
     }
 
     /// Returns blocks and room of what nobody has used for so many ticks, of which each call is one; `since` tells from
     /// which tick on blocks count as free that stood still for so long.
     pub fn drain_still(
         &self,
-        store: &Store<O>,
+        store: &impl Middle<O>,
         patience: Stillness,
         since: impl Fn(Ticks) -> Tick,
     ) -> Result<Look, Misuse> {
@@ -100,7 +133,7 @@ impl<O: Os> Cache<O> {
     /// left alone. The caller holds the freezer.
     fn drain_slots(
         &self,
-        store: &Store<O>,
+        store: &impl Middle<O>,
         which: impl Fn(Slab) -> Which,
         since: impl Fn(Ticks) -> Tick,
     ) -> Result<bool, Misuse> {
@@ -112,7 +145,7 @@ impl<O: Os> Cache<O> {
             }
         });
         // After the fence no sequence that saw one of these slabs is under way, so they are ours alone.
-        let stopped = cpus == 0 || store.os.fence_sequences();
+        let stopped = cpus == 0 || store.os().fence_sequences();
         self.each_made(|slot, slab| {
             if self.in_use(slot).load(Ordering::Relaxed) == slab.0 {
                 return;
@@ -153,7 +186,7 @@ impl<O: Os> Cache<O> {
 
     /// Puts slabs in use again whose emptying stopped half-way, without the blocks that were in them: some of
     /// those are back in their spans already. The caller holds the freezer.
-    pub(super) fn thaw(&self, store: &Store<O>) {
+    pub(super) fn thaw(&self, store: &impl Middle<O>) {
         let base = self.base.load(Ordering::Relaxed);
         self.each_made(|slot, slab| {
             if self.in_use(slot).load(Ordering::Relaxed) != base {
@@ -167,7 +200,7 @@ impl<O: Os> Cache<O> {
     }
 
     /// Empties these classes of a slab. Nobody else uses it.
-    fn empty(&self, store: &Store<O>, slab: Slab, which: Which, at: Tick) -> Result<(), Misuse> {
+    fn empty(&self, store: &impl Middle<O>, slab: Slab, which: Which, at: Tick) -> Result<(), Misuse> {
         let mut outcome = Ok(());
         for class in classes(slab).filter(|class| which.has(slab, *class)) {
             let word = slab.read(class);
@@ -175,19 +208,19 @@ impl<O: Os> Cache<O> {
             // SAFETY: the entries above the base up to the top hold blocks, and the slab is ours alone.
             let blocks = unsafe { core::slice::from_raw_parts(first, word.len(class)) };
             if !blocks.is_empty() {
-                outcome = outcome.and(store.central.return_blocks(&store.pages, class, blocks, at));
+                outcome = outcome.and(store.return_blocks(class, blocks, at));
             }
             unset(store, slab, class);
         }
-        slab.forget_big_arrays(&store.os);
+        slab.forget_big_arrays(store.os());
         outcome
     }
 }
 
 /// Forgets the array of a class and gives its room back. Nobody else uses the slab.
-fn unset<O: Os>(store: &Store<O>, slab: Slab, class: SizeClass) {
+fn unset<O: Os>(store: &impl Middle<O>, slab: Slab, class: SizeClass) {
     let bytes = slab.read(class).capacity(class) * class.block_bytes();
     slab.write(class, Word::UNSET);
     slab.info().granted.fetch_sub(bytes, Ordering::Relaxed);
-    store.central.budget.give(bytes);
+    store.budget().give(bytes);
 }

@@ -36,6 +36,7 @@
 //! - `.Lvcm_leave`: to the slow path, out of a sequence that changes nothing
 //! - `.Lvcm_announce`: stores the descriptor in a thread's area, and begins again
 //! - `.Lvcm_unkeyed`: the way of a freed block that is too large for a key
+//! - `vcm_scoped_pop`, `vcm_scoped_push`: the same for the slabs of a tenant's heap; r11 leads to it, and stays as r10 does
 //! - `ways_out_label`: the two jumps that r10 holds; a number, since each entry has its own
 //! - `counted_label`: the way of an entry while somebody watches, and its own two ways out behind that
 
@@ -114,7 +115,8 @@ macro_rules! cell {
     };
 }
 
-/// Requests that are not served unseen: while somebody watches, each is counted as `Sampling::count` does. A request
+/// Requests that are not served unseen. Where threads have heaps of their own, one of a thread that has none goes on to the
+/// sequence: its word is 0, and where no thread has any, the word at the thread pointer is looked at, which never is. While somebody watches, each is counted as `Sampling::count` does. A request
 /// that does not end its interval goes on to the sequence; if it is to leave that for the slow path, which counts, it
 /// was not counted here.
 #[macro_export]
@@ -125,7 +127,22 @@ macro_rules! counted {
             .cfi_startproc
             ",
             $crate::counted_label!(),
-            ": cmp byte ptr [rip + {heap} + {counts_each}], 0
+            ": mov rax, [rip + {heap} + {scope}]
+            cmp qword ptr fs:[rax], 0
+            jne 674f
+            cmp rdi, {tabled}
+            ja {slow}
+            lea eax, [rdi + 15]
+            shr eax, 4
+            lea rcx, [rip + {by_size}]
+            movzx ecx, byte ptr [rcx + rax]
+            lea r10, [rip + ",
+            $crate::ways_out_label!(),
+            "b]
+            jmp vcm_sequence_pop
+            674: test rax, rax
+            jnz 675f
+            cmp byte ptr [rip + {heap} + {counts_each}], 0
             je {slow}
             cmp rdi, {tabled}
             ja {slow}
@@ -147,6 +164,61 @@ macro_rules! counted {
             ",
             $crate::cell!(),
             "add [rdx], rdi
+            jmp {slow}
+            675: cmp rdi, {tabled}
+            ja {slow}
+            mov r11, rax
+            lea eax, [rdi + 15]
+            shr eax, 4
+            lea rcx, [rip + {by_size}]
+            movzx ecx, byte ptr [rcx + rax]
+            lea r10, [rip + 676f]
+            jmp vcm_scoped_pop
+            .balign 8
+            676: jmp vcm_scoped_pop
+            .balign 8
+            jmp {slow}
+            .cfi_endproc
+            .popsection
+            "
+        )
+    };
+}
+
+/// `ways_out` of a free. A block of a tenant's heap shows as a large one, so it leaves the sequence: its span says of which heap and
+/// class it is, and it goes on to the sequence for that heap's slabs.
+#[macro_export]
+macro_rules! ways_out_of_free {
+    () => {
+        concat!(
+            ".pushsection __rseq_abort, \"ax\"
+            .cfi_startproc
+            .balign 8
+            ",
+            $crate::ways_out_label!(),
+            ": jmp vcm_sequence_push
+            .balign 8
+            cmp ecx, {large}
+            jne {slow}
+            cmp dword ptr [rip + {heap} + {cpus}], 0
+            je {slow}
+            mov rax, rdi
+            sub rax, [rip + {heap} + {start}]
+            shr rax, 14
+            mov rdx, [rip + {heap} + {owners}]
+            mov eax, [rdx + rax * 4]
+            imul rax, rax, {span_bytes}
+            add rax, [rip + {heap} + {spans}]
+            movzx ecx, byte ptr [rax + {span_class}]
+            lea edx, [rcx - 1]
+            cmp edx, {large} - 1
+            jae {slow}
+            mov r11, rax
+            lea r10, [rip + 677f]
+            jmp vcm_scoped_push
+            .balign 8
+            677: jmp vcm_scoped_push
+            .balign 8
             jmp {slow}
             .cfi_endproc
             .popsection
@@ -222,16 +294,27 @@ macro_rules! push_sized {
 #[macro_export]
 macro_rules! find_word {
     () => {
+        concat!(
+            $crate::is_announced!(),
+            "mov rax, [rip + {heap} + {index}]
+            mov eax, fs:[rax]
+            mov rdx, [rip + {heap} + {slabs}]
+            mov rdx, [rdx + rax * 8]
+            lea r8, [rdx + rcx * 8]
+            mov r9d, [r8]
+            "
+        )
+    };
+}
+
+/// The look whether the descriptor is there.
+#[macro_export]
+macro_rules! is_announced {
+    () => {
         "mov rdx, [rip + {heap} + {area}]
         lea rax, [rip + .Lvcm_descriptor]
         cmp fs:[rdx + 8], rax
         jne .Lvcm_announce
-        mov rax, [rip + {heap} + {index}]
-        mov eax, fs:[rax]
-        mov rdx, [rip + {heap} + {slabs}]
-        mov rdx, [rdx + rax * 8]
-        lea r8, [rdx + rcx * 8]
-        mov r9d, [r8]
         "
     };
 }
@@ -248,7 +331,8 @@ macro_rules! sequences {
             ",
             $crate::find_word!(),
             // A freed block that carries a key leaves without it. Interrupted behind that, it stays free without one.
-            "mov rax, [rdx + r9]
+            ".Lvcm_pop_found:
+            mov rax, [rdx + r9]
             sub r9d, 8
             test rax, rax
             jz .Lvcm_leave
@@ -267,6 +351,43 @@ macro_rules! sequences {
             add r9d, 8
             jmp .Lvcm_commit
 
+            ",
+            // The same on the slabs of a tenant's heap: of the one that serves this thread, whose word r11 leads to, and of the one
+            // that has the span at r11. Each slab says whose it is, and the span is asked inside: before a heap ends, or hands
+            // its spans on, its slabs are frozen, which ends sequences that have begun.
+            ".globl vcm_scoped_pop, vcm_scoped_push
+            .hidden vcm_scoped_pop, vcm_scoped_push
+            vcm_scoped_pop:
+            ",
+            $crate::is_announced!(),
+            "mov rax, [rip + {heap} + {index}]
+            mov eax, fs:[rax]
+            mov rdx, fs:[r11 + 8]
+            mov rdx, [rdx + {entry_slabs}]
+            mov rdx, [rdx + rax * 8]
+            mov rax, fs:[r11]
+            cmp [rdx + {owned}], rax
+            jne .Lvcm_leave
+            lea r8, [rdx + rcx * 8]
+            mov r9d, [r8]
+            jmp .Lvcm_pop_found
+            vcm_scoped_push:
+            ",
+            $crate::is_announced!(),
+            "mov edx, [r11 + {span_heap}]
+            imul rdx, rdx, {entry_bytes}
+            add rdx, [rip + {heap} + {entries}]
+            mov r8, [rdx + {entry_id}]
+            mov rdx, [rdx + {entry_slabs}]
+            mov rax, [rip + {heap} + {index}]
+            mov eax, fs:[rax]
+            mov rdx, [rdx + rax * 8]
+            cmp [rdx + {owned}], r8
+            jne .Lvcm_leave
+            lea r8, [rdx + rcx * 8]
+            mov r9d, [r8]
+            jmp .Lvcm_push_found
+
             .p2align 6, 0xcc
             .skip 16, 0xcc
             .type vcm_sequence_push, @function
@@ -275,7 +396,8 @@ macro_rules! sequences {
             $crate::find_word!(),
             // A block with its key is free already: the slow path looks closer, also where this was interrupted between the
             // last two stores, and began again: so they are neighbours.
-            "cmp r9d, [r8 + 4]
+            ".Lvcm_push_found:
+            cmp r9d, [r8 + 4]
             jae .Lvcm_leave
             cmp ecx, {last_keyed}
             ja .Lvcm_unkeyed

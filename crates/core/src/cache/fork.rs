@@ -1,6 +1,6 @@
 //! The locks of this layer in a child process.
 
-use super::{Cache, Store};
+use super::{Cache, Middle};
 use crate::base::sync::Ordering;
 #[cfg(any(test, feature = "fake-os"))]
 use crate::os::AnyLock;
@@ -25,7 +25,7 @@ impl<O: Os> Cache<O> {
     ///
     /// # Safety
     /// The caller called `repair_slabs`, whose promise it keeps here.
-    pub unsafe fn repair_freezer(&self, store: &Store<O>, outermost: bool) {
+    pub unsafe fn repair_freezer(&self, store: &impl Middle<O>, outermost: bool) {
         // SAFETY: by the caller's promise.
         unsafe {
             if self.freezer.seize(outermost) {

@@ -4,7 +4,7 @@ use super::admission::{Miss, count_miss, moved_at_once, note_underflow};
 use super::slab::Slab;
 use super::slab_cache::SlabCache;
 use super::tables::WORD;
-use super::{Cache, Store};
+use super::{Cache, Middle};
 use crate::base::Fresh;
 use crate::base::fault::{Fault, Misuse};
 use crate::base::sync::{AtomicU64, Ordering};
@@ -49,12 +49,12 @@ impl<O: Os> Cache<O> {
     }
 
     /// A free block for a fast path that found none; 0 where there is no memory.
-    pub fn refill(&self, store: &Store<O>, class: SizeClass) -> Result<usize, Misuse> {
-        self.with_slab_cache(&store.os, |cache| match cache {
+    pub fn refill(&self, store: &impl Middle<O>, class: SizeClass) -> Result<usize, Misuse> {
+        self.with_slab_cache(store.os(), |cache| match cache {
             Some(cache) => self.refill_slab(store, cache, class),
             None => {
                 let mut one = [0];
-                store.central.take(&store.os, &store.pages, class, &mut one);
+                store.take(class, &mut one);
                 let [block] = one;
                 Ok(block)
             }
@@ -63,7 +63,7 @@ impl<O: Os> Cache<O> {
 
     fn refill_slab(
         &self,
-        store: &Store<O>,
+        store: &impl Middle<O>,
         cache: &dyn SlabCache,
         class: SizeClass,
     ) -> Result<usize, Misuse> {
@@ -76,21 +76,21 @@ impl<O: Os> Cache<O> {
         self.grow(store, cache, class, Miss::Underflow)?;
         let room = cache.slab().read(class).capacity(class);
         match moved_at_once(class, room) {
-            wanted @ ..=FEW => self.refill_batch::<FEW>(store, cache, class, wanted),
-            wanted => self.refill_batch::<MOST_BATCH>(store, cache, class, wanted),
+            wanted @ ..=FEW => self.refill_batch::<FEW, _>(store, cache, class, wanted),
+            wanted => self.refill_batch::<MOST_BATCH, _>(store, cache, class, wanted),
         }
     }
 
-    fn refill_batch<const MOST: usize>(
+    fn refill_batch<const MOST: usize, M: Middle<O>>(
         &self,
-        store: &Store<O>,
+        store: &M,
         cache: &dyn SlabCache,
         class: SizeClass,
         wanted: usize,
     ) -> Result<usize, Misuse> {
         let mut batch = [0; MOST];
         let Some(out) = batch.get_mut(..wanted) else { return Ok(0) };
-        let count = store.central.take(&store.os, &store.pages, class, out);
+        let count = store.take(class, out);
         let Some((first, rest)) = out.get_mut(..count).and_then(|taken| taken.split_first_mut()) else {
             return Ok(0);
         };
@@ -99,14 +99,14 @@ impl<O: Os> Cache<O> {
         rest.reverse();
         let kept = cache.push_batch(class, rest);
         if let Some(over @ [_, ..]) = rest.get(kept..) {
-            store.central.give(&store.os, &store.pages, class, over)?;
+            store.give(class, over)?;
         }
         Ok(*first)
     }
 
     /// A free block that is to read as zeros. One at a time: in a cache it would not be known any more.
-    pub fn refill_zeroed(&self, store: &Store<O>, class: SizeClass) -> Fresh {
-        let cached = self.with_slab_cache(&store.os, |cache| {
+    pub fn refill_zeroed(&self, store: &impl Middle<O>, class: SizeClass) -> Fresh {
+        let cached = self.with_slab_cache(store.os(), |cache| {
             cache.map_or(0, |cache| {
                 let block = cache.pop(class);
                 if block == 0 {
@@ -119,27 +119,27 @@ impl<O: Os> Cache<O> {
         if cached != 0 {
             return Fresh { address: cached, zeroed: false };
         }
-        store.central.take_one(&store.os, &store.pages, class)
+        store.take_one(class)
     }
 
     /// Takes a block for which the fast path found no place.
-    pub fn spill(&self, store: &Store<O>, class: SizeClass, block: usize) -> Result<(), Misuse> {
-        self.with_slab_cache(&store.os, |cache| match cache {
+    pub fn spill(&self, store: &impl Middle<O>, class: SizeClass, block: usize) -> Result<(), Misuse> {
+        self.with_slab_cache(store.os(), |cache| match cache {
             Some(cache) => self.spill_slab(store, cache, class, block),
-            None => store.central.give(&store.os, &store.pages, class, &[block]),
+            None => store.give(class, &[block]),
         })
     }
 
     /// Stops where a block is one of the two that this thread's cache took last.
-    pub fn look_for(&self, store: &Store<O>, class: SizeClass, block: usize) -> Result<(), Misuse> {
-        self.with_slab_cache(&store.os, |cache| {
+    pub fn look_for(&self, store: &impl Middle<O>, class: SizeClass, block: usize) -> Result<(), Misuse> {
+        self.with_slab_cache(store.os(), |cache| {
             cache.map_or(Ok(()), |cache| freed_just_now(cache.slab(), class, block))
         })
     }
 
     fn spill_slab(
         &self,
-        store: &Store<O>,
+        store: &impl Middle<O>,
         cache: &dyn SlabCache,
         class: SizeClass,
         block: usize,
@@ -154,14 +154,16 @@ impl<O: Os> Cache<O> {
             return Ok(());
         }
         match moved_at_once(class, cache.slab().read(class).capacity(class)) {
-            wanted @ ..FEW => self.spill_batch::<FEW>(store, cache, class, block, wanted),
-            wanted => self.spill_batch::<MOST_BATCH>(store, cache, class, block, wanted.min(MOST_BATCH - 1)),
+            wanted @ ..FEW => self.spill_batch::<FEW, _>(store, cache, class, block, wanted),
+            wanted => {
+                self.spill_batch::<MOST_BATCH, _>(store, cache, class, block, wanted.min(MOST_BATCH - 1))
+            }
         }
     }
 
-    fn spill_batch<const MOST: usize>(
+    fn spill_batch<const MOST: usize, M: Middle<O>>(
         &self,
-        store: &Store<O>,
+        store: &M,
         cache: &dyn SlabCache,
         class: SizeClass,
         block: usize,
@@ -178,7 +180,7 @@ impl<O: Os> Cache<O> {
             }
             count + 1
         };
-        store.central.give(&store.os, &store.pages, class, batch.get(..count).unwrap_or(&[]))
+        store.give(class, batch.get(..count).unwrap_or(&[]))
     }
 
     /// Does the work of malloc's fast path, for a heap whose fast path is off.

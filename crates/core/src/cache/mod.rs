@@ -27,11 +27,11 @@ pub use figures::array_bases;
 pub use sampling::{Counted, Sampling};
 pub use sequence::Front;
 pub use sequence::{NOT_EXCHANGED, Turn};
-pub use slab::most_cached;
+pub use slab::{OWNED, most_cached};
 
 use crate::base::locks::Freezer;
-use crate::base::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use crate::central::Store;
+use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::central::Middle;
 use crate::os::{Mutex, Os};
 
 /// The part of the budget that slabs may take together; the rest is for transfer arrays.
@@ -118,6 +118,10 @@ pub struct Cache<O: Os> {
     seen: AtomicUsize,
     /// Cleared where more virtual CPUs are used than the share was set for.
     pub is_share_settled: AtomicBool,
+    /// The tenant's heap that has the cache; 0: the process's own.
+    owner: AtomicU64,
+    /// No slab is used or made any more, until `reopen`.
+    is_retired: AtomicBool,
     /// Held while a slab is made, frozen or emptied.
     freezer: Mutex<Freezer, O>,
     pub sampling: Sampling,
@@ -138,6 +142,8 @@ impl<O: Os> Cache<O> {
             sharers: AtomicUsize::new(0),
             seen: AtomicUsize::new(0),
             is_share_settled: AtomicBool::new(false),
+            owner: AtomicU64::new(0),
+            is_retired: AtomicBool::new(false),
             freezer: Mutex::new(Freezer),
             sampling: Sampling::new(),
             behind: Front::new(),
@@ -170,6 +176,17 @@ impl<O: Os> Cache<O> {
         let sharers = if has_sequences { usable_cpus } else { under_locks };
         self.share.store(limit / SLAB_SHARE.1 * SLAB_SHARE.0 / sharers.max(1), Ordering::Relaxed);
         self.sharers.store(usable_cpus, Ordering::Relaxed);
+    }
+
+    /// Lets one slab take as much as one of another cache.
+    pub fn share_as(&self, other: &Cache<O>) {
+        self.share.store(other.share.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.sharers.store(other.sharers.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// How many virtual CPUs there may be.
+    pub fn cpus_most(&self) -> usize {
+        self.cpus.load(Ordering::Relaxed)
     }
 
     /// How many virtual CPUs were ever used.

@@ -20,7 +20,9 @@ pub struct Sampling {
     /// No request is served without being counted: somebody watches, or slow paths are to come by. Else refills count for
     /// those that are.
     counts_each: AtomicBool,
-    /// Why each is counted: `WATCHED`, `LOOKS`.
+    /// The sequences may count: each thread is served by the process's own heap.
+    counts_in_sequence: AtomicBool,
+    /// Why requests are looked at: `WATCHED`, `LOOKS`, `SCOPED`.
     reasons: AtomicU32,
     /// Bytes between two looks around, while those are wanted.
     look: AtomicU64,
@@ -31,6 +33,8 @@ pub struct Sampling {
 const WATCHED: u32 = 1;
 /// Somebody wants to look around every so many bytes.
 const LOOKS: u32 = 2;
+/// Some thread has a tenant's heap of its own, or had.
+const SCOPED: u32 = 4;
 
 /// The outcome of counting a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,7 +60,7 @@ struct Cell {
 /// Offsets of the words that the sequences in `fast_path` count in.
 #[cfg(target_arch = "x86_64")]
 impl Sampling {
-    pub const COUNTS_EACH: usize = offset_of!(Sampling, counts_each);
+    pub const COUNTS_EACH: usize = offset_of!(Sampling, counts_in_sequence);
     pub const CELLS_LEFT: usize = offset_of!(Sampling, cells) + offset_of!(Cell, left);
     pub const LAST_CELL: usize = SAMPLING_CELLS - 1;
     pub const CELL_SHIFT: u32 = size_of::<Cell>().ilog2();
@@ -67,6 +71,7 @@ impl Sampling {
         Sampling {
             mean: AtomicU64::new(0),
             counts_each: AtomicBool::new(false),
+            counts_in_sequence: AtomicBool::new(false),
             reasons: AtomicU32::new(0),
             look: AtomicU64::new(0),
             cells: [const {
@@ -193,6 +198,20 @@ impl<O: Os> Cache<O> {
         }
     }
 
+    /// From now on threads may have heaps of their own: each request is served by the heap of its thread.
+    pub fn scope(&self) {
+        // Another thread may have said so, and not have come further.
+        if !self.is_scoped() || self.front.is_direct_for_all() {
+            self.set_reason(SCOPED, true);
+        }
+    }
+
+    /// Whether that was said.
+    #[inline]
+    pub fn is_scoped(&self) -> bool {
+        self.sampling.reasons.load(Ordering::Relaxed) & SCOPED != 0
+    }
+
     fn set_reason(&self, reason: u32, holds: bool) {
         let reasons = &self.sampling.reasons;
         match holds {
@@ -207,8 +226,11 @@ impl<O: Os> Cache<O> {
         // Two threads may be at this: the last one that set something saw all.
         loop {
             let reasons = self.sampling.reasons.load(Ordering::SeqCst);
-            self.sampling.counts_each.store(reasons != 0, Ordering::Relaxed);
+            let (is_scoped, counts) = (reasons & SCOPED != 0, reasons & !SCOPED != 0);
+            self.sampling.counts_each.store(counts, Ordering::Relaxed);
+            self.sampling.counts_in_sequence.store(counts && !is_scoped, Ordering::Relaxed);
             if self.front.is_on() {
+                self.front.set_scope(if is_scoped && !counts { O::offset_of_heap() } else { 0 });
                 self.front.set_direct(reasons == 0);
             }
             if reasons == self.sampling.reasons.load(Ordering::SeqCst) {

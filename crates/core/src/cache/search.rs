@@ -2,7 +2,7 @@
 
 use super::slab::Slab;
 use super::tables::WORD;
-use super::{Cache, Store};
+use super::{Cache, Middle};
 use crate::base::sync::Ordering;
 use crate::class::SizeClass;
 use crate::os::Os;
@@ -24,14 +24,19 @@ impl<O: Os> Cache<O> {
     /// the system refuses the fence, or somebody else has frozen some, they are searched all the same. A batch that a
     /// slow path has in its hands is not seen; `Central` finds a second free of a block in it when that comes back to
     /// its span.
-    pub fn is_free(&self, store: &Store<O>, class: SizeClass, block: usize) -> bool {
+    pub fn is_free(&self, store: &impl Middle<O>, class: SizeClass, block: usize) -> bool {
+        self.has(store, class, block) || store.pages().class_of_allocated(block) != Some(class)
+    }
+
+    /// Whether a block lies in one of the slabs, or waits in the middle.
+    pub fn has(&self, store: &impl Middle<O>, class: SizeClass, block: usize) -> bool {
         let (base, cpus) = (self.base.load(Ordering::Relaxed), self.cpus.load(Ordering::Relaxed));
         // Not waited for: its holder empties caches, into the places that are searched last.
         let held = self.freezer.try_lock();
         if held.is_some() {
             self.each_made(|slot, _| self.in_use(slot).store(base, Ordering::Release));
             if cpus > 0 {
-                store.os.fence_sequences();
+                store.os().fence_sequences();
             }
         }
         let mut found = false;
@@ -39,11 +44,11 @@ impl<O: Os> Cache<O> {
             let _lock = if slot < cpus { None } else { self.patient_lock(slot) };
             found = found || has_block(slab, class, block);
         });
-        found = found || store.central.transfers(class, block);
+        found = found || store.transfers(class, block);
         if held.is_some() {
             self.each_made(|slot, slab| self.in_use(slot).store(slab.0, Ordering::Release));
         }
         drop(held);
-        found || store.pages.class_of_allocated(block) != Some(class)
+        found
     }
 }

@@ -22,6 +22,8 @@ use crate::os::Os;
 pub const SMALL_BLOCKS: usize = 7;
 
 const ENTRY: usize = size_of::<usize>();
+/// The offset of the word that says which tenant's heap a slab is of: that of large blocks, which such a slab is never asked for.
+pub const OWNED: usize = SizeClass::LARGE.index() * ENTRY;
 pub(super) const INFO_START: usize = round_up(TABLE_LEN * ENTRY, 64);
 const SMALL_START: usize = round_up(INFO_START + size_of::<Info>(), 64);
 const SMALL_STRIDE: usize = (SMALL_BLOCKS + 1) * ENTRY;
@@ -195,6 +197,11 @@ impl Slab {
         debug_assert!(offset < SLAB_BYTES);
         // SAFETY: a slab is mapped as long as the heap lives; the arrays that words point into are before the word does.
         unsafe { &*core::ptr::with_exposed_provenance(self.0 + offset) }
+    }
+
+    /// Says whose blocks these are. Nobody else uses the slab.
+    pub fn set_owner(self, owner: u64) {
+        self.word(SizeClass::LARGE).store(owner, Ordering::Release);
     }
 
     pub fn has_used_big_arrays(self) -> bool {

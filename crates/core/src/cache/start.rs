@@ -59,6 +59,32 @@ impl<O: Os> Cache<O> {
         true
     }
 
+    /// Prepares the tables of a further cache, for a tenant's heap, as those of the process's own are.
+    pub fn start_as(&self, os: &O, other: &Cache<O>) -> bool {
+        let [cpus, slots] = [&other.cpus, &other.slots].map(|count| count.load(Ordering::Acquire));
+        let bytes = Self::table_bytes(slots);
+        let Some(base) = os.reserve(bytes) else { return false };
+        if slots == 0 || !os.commit(base, bytes) {
+            os.unmap(base, bytes);
+            return false;
+        }
+        os.name_pages(base, bytes, Purpose::Tables);
+        self.kind.store(other.kind.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.reason.store(other.reason.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.base.store(base, Ordering::Relaxed);
+        self.cpus.store(cpus, Ordering::Relaxed);
+        for slot in 0..slots {
+            self.in_use(slot).store(base, Ordering::Relaxed);
+            self.closed_of(slots, slot).store(base, Ordering::Relaxed);
+        }
+        self.slots.store(slots, Ordering::Release);
+        if other.behind.is_on() {
+            self.behind.start_on(&other.behind, base + EMPTY_BYTES);
+            self.front.start_on(&other.behind, base + EMPTY_BYTES);
+        }
+        true
+    }
+
     /// Turns the fast paths' sequences off, and waits for those under way. False where they were off.
     pub fn close_front(&self, os: &O) -> bool {
         let is_on = self.front.is_on();

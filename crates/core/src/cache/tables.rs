@@ -37,6 +37,16 @@ impl<O: Os> Cache<O> {
         self.word_at(EMPTY_BYTES + (self.slots.load(Ordering::Relaxed) + slot) * WORD)
     }
 
+    /// The address of a table of nothing but empty slabs.
+    pub fn empty_slabs(&self) -> usize {
+        self.closed(0).as_ptr().expose_provenance()
+    }
+
+    /// That of the table which the sequences look at.
+    pub fn slabs(&self) -> usize {
+        self.in_use(0).as_ptr().expose_provenance()
+    }
+
     /// The slab that the sequences see once they were switched off for good.
     pub(super) fn closed(&self, slot: usize) -> &AtomicUsize {
         self.closed_of(self.slots.load(Ordering::Relaxed), slot)
@@ -96,7 +106,7 @@ impl<O: Os> Cache<O> {
     pub(super) fn make(&self, os: &O, slot: usize) {
         // Not waited for: its holder may be emptying caches, and without a CPU. Until the next miss the middle serves.
         let Some(_held) = self.freezer.try_lock() else { return };
-        if self.made(slot).load(Ordering::Relaxed) != 0 {
+        if self.made(slot).load(Ordering::Relaxed) != 0 || self.is_retired.load(Ordering::Relaxed) {
             return;
         }
         let Some((slab, is_whole)) = os.reserve_with_head(SLAB_BYTES, SLAB_HEAD_BYTES) else { return };
@@ -112,6 +122,10 @@ impl<O: Os> Cache<O> {
             if seen > self.sharers.load(Ordering::Relaxed) {
                 self.is_share_settled.store(false, Ordering::Relaxed);
             }
+        }
+        let owner = self.owner.load(Ordering::Relaxed);
+        if owner != 0 {
+            Slab(slab).set_owner(owner);
         }
         // Release pairs with the Acquire in `with_slab_cache`: a slab is seen mapped.
         self.made(slot).store(slab, Ordering::Release);

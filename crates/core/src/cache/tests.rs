@@ -1,6 +1,7 @@
 use super::*;
 use crate::base::fault::Fault;
 use crate::base::ticks::{Tick, Ticks};
+use crate::central::Store;
 use crate::class::SizeClass;
 use crate::os::Linux;
 use crate::os::fake::{Fake, Request};

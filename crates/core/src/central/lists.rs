@@ -29,8 +29,10 @@ pub struct Taken {
 
 /// Lists of one class. Belongs to the lock of the class; the page heap's lock may be tried inside.
 pub struct SpanLists {
-    /// Spans by eighths of free blocks; list 0 stays empty: full spans are in no list.
+    /// Spans by eighths of free blocks. The process's own heap leaves list 0 empty: its full spans are in no list.
     heads: [SpanId; LISTS],
+    /// The tenant's heap whose spans these are; 0: the process's own.
+    heap: u32,
     pub free_blocks: usize,
     pub spans: usize,
     /// Threads that have a span away, or are about to.
@@ -45,7 +47,12 @@ impl Ranked for SpanLists {
 
 impl SpanLists {
     pub const fn new() -> Self {
-        SpanLists { heads: [SpanId::NONE; LISTS], free_blocks: 0, spans: 0, away: 0, free_away: 0 }
+        SpanLists::of(0)
+    }
+
+    /// Those of a tenant's heap.
+    pub const fn of(heap: u32) -> Self {
+        SpanLists { heads: [SpanId::NONE; LISTS], heap, free_blocks: 0, spans: 0, away: 0, free_away: 0 }
     }
 
     /// Fills `out` with free blocks, fullest span first, in address order within a span, as far as there are such.
@@ -93,7 +100,7 @@ impl SpanLists {
     }
 
     fn fullest(&self) -> Option<SpanId> {
-        self.heads.iter().copied().find(|head| *head != SpanId::NONE)
+        self.heads.iter().skip(1).copied().find(|head| *head != SpanId::NONE)
     }
 
     /// A thread leaves the lock to open a span, and comes back by `arrive`.
@@ -106,11 +113,51 @@ impl SpanLists {
         // A child that a signal handler made meanwhile counts none.
         self.away = self.away.saturating_sub(1);
         let Some(id) = opened else { return };
-        let span = pages.span(id);
+        debug_assert!(pages.span(id).class() == class && pages.span(id).list.get() == OPENED);
+        self.adopt(pages, id);
+    }
+
+    /// Takes a span that another heap had, with blocks in use or without.
+    pub fn adopt<O: Os>(&mut self, pages: &Pages<O>, id: SpanId) {
         self.spans += 1;
-        self.free_blocks += class.shape().blocks as usize;
-        span.list.set(0);
+        self.free_blocks += pages.span(id).free.get() as usize;
         self.relist(pages, id);
+    }
+
+    /// Takes any span out, for its heap to end or to hand it to another: the caller has it then. Full ones are in a list of a
+    /// tenant's heap only.
+    pub fn take_span<O: Os>(&mut self, pages: &Pages<O>) -> Option<SpanId> {
+        let id = self.heads.iter().copied().find(|head| *head != SpanId::NONE)?;
+        let span = pages.span(id);
+        self.unlink(pages, id, span.list.get() as usize);
+        span.list.set(OPENED);
+        self.spans -= 1;
+        self.free_blocks -= span.free.get() as usize;
+        Some(id)
+    }
+
+    /// Closes the span that was kept although it is empty; false where there is none.
+    pub fn close_empty<O: Os>(&mut self, pages: &Pages<O>) -> bool {
+        let mut id = self.heads.last().copied().unwrap_or(SpanId::NONE);
+        while id != SpanId::NONE && !pages.span(id).is_empty() {
+            id = pages.span(id).next();
+        }
+        if id != SpanId::NONE {
+            self.close(pages, id);
+        }
+        id != SpanId::NONE
+    }
+
+    /// Calls `take` with each span in a list.
+    pub fn each<O: Os>(&self, pages: &Pages<O>, mut take: impl FnMut(&Span)) {
+        for head in self.heads {
+            let mut id = head;
+            while id != SpanId::NONE {
+                let span = pages.span(id);
+                take(span);
+                id = span.next();
+            }
+        }
     }
 
     /// Whether a thread has a span away, or had in the parent of this process.
@@ -130,13 +177,14 @@ impl SpanLists {
         let (mut outcome, mut rest) = (Ok(()), blocks);
         while let [address, others @ ..] = rest {
             rest = match locate(pages, class, *address) {
-                Ok((id, _)) => {
+                Ok((id, _)) if pages.span(id).heap.get() == self.heap => {
                     let (count, found) = self.put_into(pages, class, id, rest, at);
                     outcome = outcome.and(found);
                     rest.get(count..).unwrap_or(&[])
                 }
-                Err(misuse) => {
-                    outcome = outcome.and(Err(misuse));
+                found => {
+                    let of_another = Misuse::at(Fault::FreeMemory, *address);
+                    outcome = outcome.and(Err(found.err().unwrap_or(of_another)));
                     others
                 }
             };
@@ -256,17 +304,20 @@ impl SpanLists {
         if gone != 0 {
             span.released_at.set(pages.clock.load());
         }
-        span.list.set(0);
+        span.list.set(OPENED);
         self.relist(pages, id);
     }
 
     /// Makes the lists anew from the bitmaps of all open spans of the class, which tell the truth. Without `all` a span
     /// that is away stays so, because this thread may have it and come back.
     pub fn rebuild<O: Os>(&mut self, pages: &Pages<O>, class: SizeClass, all: bool) {
-        *self = SpanLists::new();
+        *self = SpanLists::of(self.heap);
         for id in (0..pages.span_count_unlocked()).map(SpanId) {
             let span = pages.span(id);
-            if span.class() != class || pages.span_of(pages.address_of(span.start.get())) != Some(id) {
+            if span.class() != class
+                || span.heap.get() != self.heap
+                || pages.span_of(pages.address_of(span.start.get())) != Some(id)
+            {
                 continue;
             }
             let (list, stays) = (span.list.get(), !all);
@@ -280,7 +331,7 @@ impl SpanLists {
                 self.free_away += span.free.get() as usize;
                 continue;
             }
-            span.list.set(0);
+            span.list.set(OPENED);
             pages.touch(id, span, pages.clock.load());
             let list = list_of(span);
             self.link(pages, id, list);
@@ -292,7 +343,8 @@ impl SpanLists {
         span.list.set(list as u8);
         span.set_previous(SpanId::NONE);
         span.set_next(SpanId::NONE);
-        let Some(head) = self.heads.get_mut(list).filter(|_| list != 0) else { return };
+        let lists_full = self.heap != 0;
+        let Some(head) = self.heads.get_mut(list).filter(|_| list != 0 || lists_full) else { return };
         span.set_next(*head);
         if *head != SpanId::NONE {
             pages.span(*head).set_previous(id);
@@ -301,7 +353,8 @@ impl SpanLists {
     }
 
     fn unlink<O: Os>(&mut self, pages: &Pages<O>, id: SpanId, list: usize) {
-        if list == 0 {
+        // In no list: its links are those of before.
+        if list >= LISTS || list == 0 && self.heap == 0 {
             return;
         }
         let (next, previous) = (pages.span(id).next(), pages.span(id).previous());
@@ -340,7 +393,8 @@ impl SpanLists {
         }
         assert_eq!(listed_free, self.free_blocks, "all free blocks are in listed spans");
         let mut full = 0;
-        pages.each_span(|_, span| full += usize::from(span.class() == class && span.free.get() == 0));
+        let is_unlisted = |span: &Span| self.heap == 0 && span.heap.get() == 0 && span.free.get() == 0;
+        pages.each_span(|_, span| full += usize::from(span.class() == class && is_unlisted(span)));
         assert_eq!(listed + full, self.spans, "a span is listed unless it is full");
     }
 }

@@ -10,6 +10,7 @@ mod budget;
 mod exchange;
 mod flow;
 mod lists;
+mod middle;
 mod places;
 mod transfer;
 #[cfg(any(test, feature = "fake-os"))]
@@ -17,7 +18,8 @@ mod verify;
 #[cfg(any(test, feature = "fake-os"))]
 use crate::os::AnyLock;
 pub use budget::Budget;
-pub use lists::locate;
+pub use lists::{SpanLists, Subreleasing, locate, release_pages};
+pub use middle::Middle;
 
 use crate::base::PAGE_BYTES;
 use crate::base::fault::{Fault, Misuse};
@@ -29,7 +31,6 @@ use crate::os::{Guard, MOST_DOMAINS, Mutex, Os, Purpose};
 use crate::pages::{Pages, SpanId, is_idle};
 use arrays::{Array, Domains};
 use core::mem::offset_of;
-use lists::SpanLists;
 use transfer::Transfer;
 
 /// Blocks that leave an array in one go when it is emptied.
@@ -159,6 +160,16 @@ impl<O: Os> Central<O> {
         opened.map(|_| held)
     }
 
+    /// Makes a span of a tenant's heap one of the process's own. The caller holds what it belongs to, and took it out of that
+    /// heap's lists.
+    pub fn adopt(&self, pages: &Pages<O>, id: SpanId) {
+        let class = pages.span(id).class();
+        let mut held = self.class(class).spans.lock();
+        // From here on its blocks are freed the usual way, and come here.
+        pages.hand_over(id, 0);
+        held.adopt(pages, id);
+    }
+
     /// Whether caches of a class are to stay short, for its blocks to come from the fullest spans.
     #[inline]
     pub fn condenses(&self, class: SizeClass) -> bool {
@@ -211,7 +222,7 @@ impl<O: Os> Central<O> {
         }
         let lists = &self.class(class).spans;
         let mut held = lists.lock();
-        if span.class() != class {
+        if span.class() != class || span.heap.get() != 0 {
             return 0;
         }
         let Some(subreleasing) = held.begin_subrelease(pages, id, ticks) else { return 0 };

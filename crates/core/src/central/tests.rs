@@ -340,6 +340,33 @@ fn the_lock_of_a_class_is_taken_anew_for_every_few_blocks() {
 }
 
 #[test]
+fn a_span_whose_neighbours_move_while_its_pages_go_is_listed_once_when_it_comes_back() {
+    let middle = middle(0);
+    let class = SizeClass::for_small(4096);
+    let each = class.shape().blocks as usize;
+    let blocks = middle.take(class, 3 * each);
+    let firsts: Vec<usize> = (0..3).map(|span| blocks[span * each]).collect();
+    firsts.iter().for_each(|block| middle.give(class, &[*block]).unwrap());
+    middle.pages.clock.advance(Ticks(1));
+    // The middle one of the list.
+    for span in [1, 0, 2] {
+        let id = middle.pages.span_of(firsts[span]).unwrap();
+        let lists = &middle.central.class(class).spans;
+        let Some(subreleasing) = lists.lock().begin_subrelease(&middle.pages, id, Ticks(0)) else { continue };
+        // Its neighbours go to other lists, and one of them ends.
+        for other in (0..3).filter(|other| *other != span) {
+            let rest = if other == (span + 1) % 3 { each - 1 } else { each / 2 };
+            let freed = &blocks[other * each + 1..other * each + 1 + rest];
+            middle.central.give(&middle.os, &middle.pages, class, freed).unwrap();
+        }
+        lists.lock().end_subrelease(&middle.pages, id, subreleasing, 0);
+        middle.verify();
+        return;
+    }
+    panic!("no span had idle pages");
+}
+
+#[test]
 fn what_threads_had_away_that_are_gone_is_listed_again_in_a_child() {
     let middle = middle(0);
     let class = SizeClass::for_small(4096);

@@ -10,7 +10,7 @@ impl<O: Os> Central<O> {
     /// Panics where the structures contradict each other. Returns the room that the transfer arrays hold.
     pub fn verify(&self, pages: &Pages<O>) -> usize {
         let mut open = [0; TABLE_LEN];
-        pages.each_span(|_, span| open[span.class().index()] += 1);
+        pages.each_span(|_, span| open[span.class().index()] += usize::from(span.heap.get() == 0));
         let mut room = 0;
         for class in SizeClass::all() {
             let place = self.class(class);

@@ -58,6 +58,7 @@ impl<O: Os> Engine<O> {
             self.os.copy_descriptors();
         }
         self.cache.stop();
+        self.tenants.stop();
         let mut line = [0u8; 256];
         let mut buffer = Buffer::new(&mut line);
         misuse.put(&mut buffer);

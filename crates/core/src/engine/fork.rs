@@ -180,9 +180,18 @@ impl<O: Os> Engine<O> {
                 Rank::Relieving => self.upkeep.relieving.take_over(outermost),
                 Rank::Exporting | Rank::Profile => above.repair(rank, outermost),
                 Rank::Guards => self.sources.guards.repair(outermost),
-                Rank::Freezer => self.cache.repair_freezer(&self.store, outermost),
-                Rank::Slab => self.cache.repair_slabs(outermost && self.is_new_thread()),
+                Rank::Freezer => {
+                    self.cache.repair_freezer(&self.store, outermost);
+                    self.tenants.repair_caches(&self.store, outermost);
+                }
+                Rank::Slab => {
+                    let is_new = outermost && self.is_new_thread();
+                    self.cache.repair_slabs(is_new);
+                    self.tenants.each_cache(|cache| cache.repair_slabs(is_new));
+                }
                 Rank::Transfer => self.central.repair_transfers(outermost),
+                Rank::Tenant => self.tenants.repair_rooms(&self.pages, outermost),
+                Rank::Tenants => self.tenants.repair_registry(outermost),
                 Rank::Spans => self.central.repair_spans(&self.pages, outermost),
                 // With the state: the withheld units are a part of it.
                 Rank::Growing | Rank::Releasing => (),

@@ -13,6 +13,8 @@ pub(crate) enum Owner<'a, O: Os> {
     Class(SizeClass),
     /// It lies in a run of pages.
     Large,
+    /// It lies in a span of a tenant's heap.
+    Tenant,
     Source(&'a dyn Source<O>),
     Nobody,
 }
@@ -23,10 +25,23 @@ impl<O: Os> Engine<O> {
         if class.is_small() {
             Owner::Class(class)
         } else if class == SizeClass::LARGE {
-            Owner::Large
+            if self.is_tenants(address) {
+                return Owner::Tenant;
+            }
+            // Another thread may have handed it to the process's own heap meanwhile.
+            match self.pages.class_of(address) {
+                class if class.is_small() => Owner::Class(class),
+                _ => Owner::Large,
+            }
         } else {
             self.sources.owner_of(address).map_or(Owner::Nobody, Owner::Source)
         }
+    }
+
+    /// Whether an address lies in a span of a tenant's heap.
+    #[inline]
+    pub(crate) fn is_tenants(&self, address: usize) -> bool {
+        self.tenants.has_any() && self.pages.tenant_of(address).is_some()
     }
 
     /// Takes back any block that the program was given. `arriving` is asked of a block of a class that its span gave out.
@@ -45,8 +60,21 @@ impl<O: Os> Engine<O> {
                 _ => Err(self.central.not_allocated(&self.pages, class, address)),
             },
             Owner::Large => self.large.free_looking(&self.os, &self.pages, address),
+            Owner::Tenant => match self.tenants.give(&self.store, &self.cache, address)? {
+                true => Ok(()),
+                false => self.give_moved(address),
+            },
             Owner::Source(source) => source.free(&self.os, address, &|| self.trace(self.here())),
             Owner::Nobody => Err(Misuse::at(self.foreign_fault(address), address)),
+        }
+    }
+
+    /// Takes back a block that another thread has just made one of the process's own heap.
+    #[cold]
+    fn give_moved(&self, address: usize) -> Result<(), Misuse> {
+        match self.pages.class_of_allocated(address) {
+            Some(class) if class.is_small() => self.central.give_to_spans(&self.pages, class, &[address]),
+            _ => self.large.free(&self.pages, address),
         }
     }
 

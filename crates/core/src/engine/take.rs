@@ -6,6 +6,7 @@ use crate::base::sync::Ordering;
 use crate::class::SizeClass;
 use crate::os::Os;
 use crate::policy::Leaving;
+use crate::tenants::{HeapId, Refusal};
 
 /// No object is larger: differences of pointers must fit `isize`.
 pub const LARGEST_REQUEST: usize = isize::MAX as usize;
@@ -78,6 +79,32 @@ impl<O: Os> Engine<O> {
             }
             taken
         })
+    }
+
+    /// A block of a tenant's heap.
+    pub(crate) fn take_of_tenant(
+        &self,
+        _: Inside<'_>,
+        id: HeapId,
+        bytes: usize,
+        align: usize,
+    ) -> Result<Fresh, Refusal> {
+        if bytes > LARGEST_REQUEST {
+            return Err(Refusal::Memory);
+        }
+        let attempt = || match SizeClass::for_aligned(bytes.max(1), align) {
+            Some(class) => self.obeyed(self.tenants.take(&self.store, &self.cache, id, class)),
+            None => self.tenants.take_large(&self.store, id, bytes, align),
+        };
+        match attempt() {
+            Err(Refusal::Memory) => {
+                self.relieve();
+                attempt().inspect_err(|_| self.upkeep.note_refusal(&self.floors))
+            }
+            // Blocks that caches hold may be whole spans.
+            Err(Refusal::Limit(of)) if self.obeyed(self.tenants.make_room(&self.store, of, id)) => attempt(),
+            outcome => outcome,
+        }
     }
 
     fn attempt_relieved(&self, attempt: impl Fn() -> Option<Fresh>) -> Option<Fresh> {

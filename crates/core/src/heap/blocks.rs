@@ -126,8 +126,6 @@ impl<O: Os> Blocks for Heap<O> {
     }
 
     own! {
-        allocate_fast(bytes: usize) -> usize;
-        allocate_aligned_fast(align: usize, bytes: usize) -> usize;
         allocate_zeroed_fast(count: usize, bytes: usize) -> usize;
         free_fast(address: usize) -> bool;
         free_sized_fast(address: usize, bytes: usize) -> bool;
@@ -139,40 +137,76 @@ impl<O: Os> Blocks for Heap<O> {
         audit_for_good();
     }
 
+    #[inline(always)]
+    fn allocate_fast(&self, bytes: usize) -> usize {
+        match Self::allocate_fast(self, bytes) {
+            0 if self.cache.front.is_scoped() => self.pop_scoped(MIN_ALIGN, bytes),
+            block => block,
+        }
+    }
+
+    #[inline(always)]
+    fn allocate_aligned_fast(&self, align: usize, bytes: usize) -> usize {
+        match Self::allocate_aligned_fast(self, align, bytes) {
+            0 if self.cache.front.is_scoped() => self.pop_scoped(align, bytes),
+            block => block,
+        }
+    }
+
     // The recording is of what the program asked for, not of what the heap does for that by itself: so here. The fast
     // ways give nothing while it is.
 
     #[inline(always)]
     fn allocate_slow(&self, bytes: usize) -> usize {
-        self.begun(Kind::Malloc, Self::allocate_slow(self, bytes), bytes, 0)
+        let block = match self.scoped(|heap, id| heap.allocate_in(id, MIN_ALIGN, bytes)) {
+            Some(block) => block,
+            None => Self::allocate_slow(self, bytes),
+        };
+        self.begun(Kind::Malloc, block, bytes, 0)
     }
 
     #[inline(always)]
     fn allocate_aligned(&self, align: usize, bytes: usize) -> usize {
         let kind = if align > MIN_ALIGN { Kind::Aligned } else { Kind::Malloc };
-        self.begun(kind, Self::allocate_aligned(self, align, bytes), bytes, align)
+        let block = match self.scoped(|heap, id| heap.allocate_in(id, align.max(MIN_ALIGN), bytes)) {
+            Some(block) => block,
+            None => Self::allocate_aligned(self, align, bytes),
+        };
+        self.begun(kind, block, bytes, align)
     }
 
     #[inline(always)]
     fn allocate_zeroed(&self, count: usize, bytes: usize) -> usize {
-        let block = Self::allocate_zeroed(self, count, bytes);
+        let block = match count.checked_mul(bytes) {
+            Some(total) => self.scoped(|heap, id| heap.allocate_zeroed_in(id, MIN_ALIGN, total)),
+            None => None,
+        };
+        let block = block.unwrap_or_else(|| Self::allocate_zeroed(self, count, bytes));
         self.begun(Kind::Calloc, block, count.wrapping_mul(bytes), 0)
     }
 
     #[inline(always)]
     fn allocate_aligned_zeroed(&self, align: usize, bytes: usize) -> usize {
         let kind = if align > MIN_ALIGN { Kind::Aligned } else { Kind::Calloc };
-        self.begun(kind, Self::allocate_aligned_zeroed(self, align, bytes), bytes, align)
+        let block = self.scoped(|heap, id| heap.allocate_zeroed_in(id, align.max(MIN_ALIGN), bytes));
+        let block = block.unwrap_or_else(|| Self::allocate_aligned_zeroed(self, align, bytes));
+        self.begun(kind, block, bytes, align)
     }
 
     #[inline(always)]
     fn reallocate(&self, address: usize, bytes: usize) -> usize {
-        self.resized(address, 0, bytes, || Self::reallocate(self, address, bytes))
+        self.resized(address, 0, bytes, || match address {
+            0 => self.begin_by_resize(MIN_ALIGN, bytes),
+            _ => Self::reallocate(self, address, bytes),
+        })
     }
 
     #[inline(always)]
     fn reallocate_aligned(&self, address: usize, align: usize, bytes: usize) -> usize {
-        self.resized(address, align, bytes, || Self::reallocate_aligned(self, address, align, bytes))
+        self.resized(address, align, bytes, || match address {
+            0 => self.begin_by_resize(align.max(MIN_ALIGN), bytes),
+            _ => Self::reallocate_aligned(self, address, align, bytes),
+        })
     }
 
     #[inline(always)]
@@ -187,7 +221,9 @@ impl<O: Os> Blocks for Heap<O> {
     #[inline(always)]
     fn free_slow(&self, address: usize) {
         self.ends(address);
-        Self::free_slow(self, address);
+        if !self.free_to_tenant(address) {
+            Self::free_slow(self, address);
+        }
     }
 
     fn block_bytes_for(&self, bytes: usize, align: usize) -> usize {

@@ -84,12 +84,31 @@ impl<O: Os> Heap<O> {
         // Blocks of classes are no samples.
         if !self.pages.class_of(address).is_small() {
             self.note_freed(address);
+            self.stop_if_freed_of_tenant(address)?;
         }
         self.engine.give(inside, address, |class| {
             self.stop_if_freed(inside, class, address)?;
             self.keys.put(class, address);
             Ok(())
         })
+    }
+
+    /// Stops where a block of a tenant's heap was freed before.
+    fn stop_if_freed_of_tenant(&self, address: usize) -> Result<(), Misuse> {
+        if !self.is_tenants(address) || self.pages.class_of_allocated(address).is_none() {
+            return Ok(());
+        }
+        let Some((span, _)) = self.pages.tenant_of(address) else { return Ok(()) };
+        let class = self.pages.span(span).class();
+        if self.keys.looks_freed(class, address)
+            && self.tenants.is_free(&self.store, class, address)?
+            && self.keys.looks_freed(class, address)
+        {
+            let block = Some((address, class.block_bytes()));
+            return Err(Misuse { block, ..Misuse::at(Fault::DoubleFree, address) });
+        }
+        self.keys.put(class, address);
+        Ok(())
     }
 
     /// Stops where a block was freed before.

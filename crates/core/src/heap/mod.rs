@@ -21,6 +21,7 @@ mod settings;
 mod sizes;
 mod slow_path;
 mod start;
+mod tenants;
 #[cfg(any(test, feature = "fake-os"))]
 mod verify;
 mod words;
@@ -28,6 +29,7 @@ mod words;
 pub use crate::base::stack::Stack;
 pub use crate::cache::FrontReason;
 pub use crate::engine::{Hooks, LARGEST_REQUEST, Lent};
+pub use crate::tenants::{Ending, HeapId, Made, NAME_BYTES, OnLimit, Refusal, TenantStats};
 pub use blocks::Blocks;
 pub use figures::{Committed, Range, RangeState, Stats, Tiers, Window};
 pub use start::Setup;
@@ -47,6 +49,7 @@ use {
     crate::class::SizeClass,
     crate::pages::Pages,
     crate::policy::KEYED_BYTES,
+    crate::tenants::Tenants,
     core::mem::offset_of,
 };
 
@@ -79,11 +82,13 @@ impl<O: Os> Heap<O> {
     const FRONT: usize = offset_of!(Self, engine.floors.cache.front);
     const SAMPLING: usize = offset_of!(Self, engine.floors.cache.sampling);
     const PAGES: usize = offset_of!(Self, engine.floors.store.pages);
+    const TENANTS: usize = offset_of!(Self, engine.floors.tenants);
     pub const CPUS: usize = Self::FRONT + Front::CPUS;
     pub const AREA: usize = Self::FRONT + Front::AREA;
     pub const INDEX: usize = Self::FRONT + Front::INDEX;
     pub const SLABS: usize = Self::FRONT + Front::SLABS;
     pub const DIRECT: usize = Self::FRONT + Front::DIRECT;
+    pub const SCOPE: usize = Self::FRONT + Front::SCOPE;
     pub const COUNTS_EACH: usize = Self::SAMPLING + Sampling::COUNTS_EACH;
     pub const CELLS: usize = Self::SAMPLING + Sampling::CELLS_LEFT;
     pub const LAST_CELL: usize = Sampling::LAST_CELL;
@@ -94,6 +99,12 @@ impl<O: Os> Heap<O> {
     pub const GROWN_GRANULES: usize = Self::PAGES + Pages::<O>::GROWN_GRANULES;
     pub const CLASS_OF_UNIT: usize = Self::PAGES + Pages::<O>::CLASS_OF_UNIT;
     pub const ALLOCATED: usize = Self::PAGES + Pages::<O>::ALLOCATED;
+    pub const OWNERS: usize = Self::PAGES + Pages::<O>::OWNERS;
+    pub const SPANS: usize = Self::PAGES + Pages::<O>::SPANS;
+    pub const ENTRIES: usize = Self::TENANTS + Tenants::<O>::ENTRIES;
+    pub const ENTRY_BYTES: usize = Tenants::<O>::ENTRY_BYTES;
+    pub const ENTRY_ID: usize = Tenants::<O>::ENTRY_ID;
+    pub const ENTRY_SLABS: usize = Tenants::<O>::ENTRY_SLABS;
 }
 
 impl<O: Os> Heap<O> {

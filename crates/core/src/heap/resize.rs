@@ -1,5 +1,6 @@
 //! realloc, also with an alignment, and resizing without moving.
 
+use super::sizes::stays_in;
 use crate::class::{LARGEST_BYTES, MIN_ALIGN, SizeClass};
 use crate::engine::Inside;
 use crate::heap::{Heap, LARGEST_REQUEST};
@@ -37,6 +38,9 @@ impl<O: Os> Heap<O> {
     pub fn reallocate_aligned(&self, address: usize, align: usize, bytes: usize) -> usize {
         if address == 0 {
             return self.allocate_aligned(align, bytes);
+        }
+        if self.is_tenants(address) {
+            return self.reallocate_of_tenant(address, align, bytes);
         }
         if align <= MIN_ALIGN && self.stays_in_its_units(address, bytes) {
             return address;
@@ -121,6 +125,9 @@ impl<O: Os> Heap<O> {
     /// Gives the block at `address` another size where that can be without moving it, and where it lies at a
     /// multiple of `align`; false where it stays as it is.
     pub fn resize_in_place(&self, address: usize, align: usize, bytes: usize) -> bool {
+        if self.is_tenants(address) {
+            return address & (align - 1) == 0 && self.resizes_of_tenant(address, bytes);
+        }
         self.check_start(address);
         bytes <= LARGEST_REQUEST && self.is_aligned(address, align) && self.resizes_in_place(address, bytes)
     }
@@ -191,9 +198,4 @@ impl<O: Os> Heap<O> {
         });
         self.obeyed(outcome.unwrap_or(Ok(false)))
     }
-}
-
-/// A block stays where it is unless it is too small or less than half used.
-fn stays_in(usable: usize, bytes: usize) -> bool {
-    bytes <= usable && bytes >= usable / 2
 }

@@ -35,6 +35,7 @@ impl<O: Os> Heap<O> {
                 meant.is_some_and(|meant| meant <= class)
             }
             Owner::Large => self.large.usable(&self.pages, address).is_ok_and(|usable| bytes <= usable),
+            Owner::Tenant => bytes <= self.usable_bytes(address),
             Owner::Source(source) => {
                 source.fits(address, bytes, &|asked| Self::block_bytes_for(asked, align))
             }
@@ -51,6 +52,10 @@ impl<O: Os> Heap<O> {
         self.obeyed(match self.owner_of(address) {
             Owner::Class(class) => return class.block_bytes(),
             Owner::Large => self.large.usable(&self.pages, address),
+            Owner::Tenant => match self.tenants.usable(&self.store, address) {
+                Ok(None) => return self.usable_bytes(address),
+                usable => usable.map(|bytes| bytes.unwrap_or(0)),
+            },
             Owner::Source(source) => source.bytes_at(address),
             Owner::Nobody => Err(Misuse::at(self.foreign_fault(address), address).of_use()),
         })
@@ -72,7 +77,12 @@ impl<O: Os> Heap<O> {
                 Err(misuse) => misuse.block,
             },
             Owner::Source(source) => source.block_at(address),
-            Owner::Large | Owner::Nobody => None,
+            Owner::Large | Owner::Tenant | Owner::Nobody => None,
         }
     }
+}
+
+/// A block stays where it is unless it is too small or less than half used.
+pub(super) fn stays_in(usable: usize, bytes: usize) -> bool {
+    bytes <= usable && bytes >= usable / 2
 }

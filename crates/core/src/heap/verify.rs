@@ -13,7 +13,9 @@ impl<O: Os> Heap<O> {
         }
         self.pages.verify();
         let arrays = self.central.verify(&self.pages);
-        let (taken, slabs) = (self.central.budget.taken(), self.cache.stats().granted as usize);
+        self.tenants.verify(&self.pages);
+        let (taken, mut slabs) = (self.central.budget.taken(), self.cache.stats().granted as usize);
+        self.tenants.each_cache(|cache| slabs += cache.stats().granted as usize);
         assert_eq!(taken, arrays + slabs, "all room that was taken is in arrays and slabs");
         let cached: usize = crate::class::SizeClass::all()
             .map(|class| self.cache.cached_blocks(class) as usize * class.block_bytes())
@@ -42,6 +44,8 @@ impl<O: Os> Heap<O> {
         let (start, bytes) = self.probing.mapping();
         note(start, bytes);
         self.central.each_mapping(&mut note);
+        self.tenants.each_reservation(&mut note);
+        self.tenants.each_cache(|cache| cache.each_mapping(&mut note));
         note(self.process.address(), self.os.page_bytes());
         for (start, bytes) in found.into_iter().filter(|(start, _)| *start != 0) {
             self.os.unmap(start, bytes);
@@ -72,6 +76,7 @@ impl<O: Os> Heap<O> {
         self.profile.each_lock(&mut take);
         self.sources.guards.each_lock(&mut take);
         self.cache.each_lock(&mut take);
+        self.tenants.each_lock(&mut take);
         self.central.each_lock(&mut take);
         self.pages.each_lock(&mut take);
     }

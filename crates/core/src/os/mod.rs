@@ -144,6 +144,15 @@ pub trait Os: Wait + Sync + 'static {
     /// an ended one on the same stack left.
     fn inside() -> &'static AtomicUsize;
 
+    /// This thread's own word for the tenant's heap that serves what it asks of malloc; 0 in a new thread.
+    fn heap_in_use() -> &'static AtomicUsize;
+
+    /// The word behind it: the address of that heap's entry, or 0.
+    fn tenant_in_use() -> &'static AtomicUsize;
+
+    /// So far from the thread pointer the first of both lies, in each thread.
+    fn offset_of_heap() -> isize;
+
     /// A number that no two living threads share: the address of that word.
     #[inline]
     fn thread_id() -> usize {

@@ -36,6 +36,12 @@ impl<O: Os> Pages<O> {
         self.close_under_lock(&mut state, id, at);
     }
 
+    /// Ends spans of a tenant's heap that nobody knows any more: under one holding of the lock.
+    pub fn close_spans(&self, ids: &[SpanId], at: Tick) {
+        let mut state = self.lock();
+        ids.iter().for_each(|id| self.close_under_lock(&mut state, *id, at));
+    }
+
     /// Ends the large block at an address; false where another thread has done so since the caller looked. The block is
     /// kept for the next request, if it `may_be_kept` and there is room; else its span is closed. That does not wait for
     /// the lock: if it is taken, its next holder closes the block.
@@ -132,6 +138,7 @@ impl<O: Os> Pages<O> {
     pub(super) fn is_large_at(&self, _held: &Guard<'_, State, O>, id: SpanId, address: usize) -> bool {
         self.class_of(address) == SizeClass::LARGE
             && self.span_of(address) == Some(id)
+            && self.span(id).class() == SizeClass::LARGE
             && self.address_of(self.span(id).start.get()) == address
     }
 
@@ -150,6 +157,7 @@ impl<O: Os> Pages<O> {
     pub(super) fn recycle_span(&self, state: &mut Guard<'_, State, O>, id: SpanId) {
         self.set_candidate(id, false);
         self.span(id).set_class(SizeClass::NONE);
+        self.span(id).heap.set(0);
         self.span(id).set_next(state.unused_spans);
         state.unused_spans = id;
     }

@@ -15,6 +15,7 @@ pub struct PageStats {
     pub dirty_free: u64,
     pub spans_open: u64,
     pub large: LargeStats,
+    pub tenants: TenantSpans,
     /// Pages inside spans that were given back.
     pub released: u64,
     pub huge: u64,
@@ -47,6 +48,28 @@ impl LargeStats {
     }
 }
 
+/// Spans of small blocks that belong to tenants' heaps.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct TenantSpans {
+    pub spans: u64,
+    pub bytes: u64,
+}
+
+impl TenantSpans {
+    pub(super) const NONE: TenantSpans = TenantSpans { spans: 0, bytes: 0 };
+
+    pub(super) fn add(&mut self, span: &Span) {
+        self.spans += 1;
+        self.bytes += span.units.get() as u64 * UNIT_BYTES as u64;
+    }
+
+    /// Undoes `add` of the same span, before it changes.
+    pub(super) fn remove(&mut self, span: &Span) {
+        self.spans -= 1;
+        self.bytes -= span.units.get() as u64 * UNIT_BYTES as u64;
+    }
+}
+
 /// Blocks in a row that are looked at while the lock is held.
 const STRETCH_MOST: u32 = 1024;
 
@@ -67,6 +90,7 @@ impl<O: Os> Pages<O> {
             dirty_free: state.runs.dirty_free * unit,
             spans_open: state.spans_open as u64,
             large: state.large,
+            tenants: state.tenants,
             released: self.released.load(Ordering::Relaxed) as u64,
             huge: self.huge_backed.load(Ordering::Relaxed) as u64 * HUGE_PAGE_BYTES as u64,
         }

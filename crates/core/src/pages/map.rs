@@ -1,7 +1,9 @@
 //! The map of addresses: the class of the blocks at one, its span, and whether a block that was given out
 //! starts there.
 
-use super::{ALLOCATED_BITS, BYTES_PER_MARK, GRANULE_SHIFT, Pages, Span, SpanId, State, Table};
+use super::{
+    ALLOCATED_BITS, ALLOCATED_PER_UNIT, BYTES_PER_MARK, GRANULE_SHIFT, Pages, Span, SpanId, State, Table,
+};
 use crate::base::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::class::{SizeClass, UNIT_SHIFT};
 use crate::os::{Guard, Os};
@@ -13,6 +15,8 @@ impl<O: Os> Pages<O> {
     pub const GROWN_GRANULES: usize = offset_of!(Self, grown_granules);
     pub const CLASS_OF_UNIT: usize = offset_of!(Self, class_of_unit);
     pub const ALLOCATED: usize = offset_of!(Self, allocated) + Table::<AtomicU32>::BASE;
+    pub const OWNERS: usize = offset_of!(Self, owners) + Table::<AtomicU32>::BASE;
+    pub const SPANS: usize = offset_of!(Self, spans) + Table::<Span>::BASE;
 }
 
 impl<O: Os> Pages<O> {
@@ -100,6 +104,58 @@ impl<O: Os> Pages<O> {
         ((owner as usize) < self.spans.usable()).then_some(SpanId(owner))
     }
 
+    /// The span of a unit that belongs to a span of blocks of a class.
+    #[inline]
+    pub fn span_of_unit(&self, address: usize) -> Option<SpanId> {
+        let unit = self.unit_of(address) as usize;
+        // SAFETY: the table of owners is as long as the grown part of the range.
+        let owner = (unit < self.owners.usable()).then(|| unsafe { self.owners.shared(unit) })?;
+        let owner = owner.load(Ordering::Relaxed);
+        ((owner as usize) < self.spans.usable()).then_some(SpanId(owner))
+    }
+
+    /// The span that an address lies in, and the tenant's heap that it belongs to; none in the process's own heap.
+    pub fn tenant_of(&self, address: usize) -> Option<(SpanId, u32)> {
+        if self.class_of(address) != SizeClass::LARGE {
+            return None;
+        }
+        let id = self.span_of(address)?;
+        let (span, unit) = (self.span(id), self.unit_of(address));
+        let (heap, start) = (span.heap.get(), span.start.get());
+        // Behind the first unit of a large span the table has what was there before.
+        (heap != 0 && unit.wrapping_sub(start) < span.units.get()).then_some((id, heap))
+    }
+
+    /// Forgets which blocks of these units were given out. The caller holds what their span belongs to.
+    pub fn forget_allocated(&self, start: u32, units: u32) {
+        let words = start as usize * ALLOCATED_PER_UNIT..(start + units) as usize * ALLOCATED_PER_UNIT;
+        for word in words {
+            // SAFETY: the table is as long as the grown part of the range, in which the units lie.
+            let word = unsafe { self.allocated.shared(word) };
+            if word.load(Ordering::Relaxed) != 0 {
+                word.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Makes a span of a tenant's heap one of another heap, or of the process's own (0). The caller holds what it belongs to
+    /// now and will belong to.
+    pub fn hand_over(&self, id: SpanId, heap: u32) {
+        let (span, mut state) = (self.span(id), self.state.lock());
+        if span.class().is_small() {
+            state.tenants.remove(span);
+        }
+        // A thread that frees a block meanwhile finds it a block of the class, or of a tenant's heap: never a large one.
+        if heap == 0 {
+            self.write_classes(span.start.get(), span.units.get(), span.class());
+            core::sync::atomic::fence(Ordering::Release);
+        }
+        span.heap.set(heap);
+        if span.class().is_small() && heap != 0 {
+            state.tenants.add(span);
+        }
+    }
+
     #[inline(always)]
     pub fn unit_of(&self, address: usize) -> u32 {
         ((address - self.base.load(Ordering::Relaxed)) >> UNIT_SHIFT) as u32
@@ -140,8 +196,8 @@ impl<O: Os> Pages<O> {
     /// is made in between finds units that nobody owns, and its repair (`repair`) makes them free.
     pub(super) fn enter_in_map(&self, _: &mut Guard<'_, State, O>, id: SpanId) {
         let span = self.span(id);
-        let class = span.class();
-        self.set_owner(span.start.get(), span.units.get(), class, id, class == SizeClass::LARGE);
+        let is_large = span.class() == SizeClass::LARGE;
+        self.set_owner(span.start.get(), span.units.get(), span.shown_class(), id, is_large);
     }
 
     /// Makes a span unknown, before anything else of it is given up: a child that is made in between never finds a span

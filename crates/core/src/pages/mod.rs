@@ -29,10 +29,11 @@ mod touch;
 mod verify;
 mod window;
 
-pub use figures::{LargeStats, Mapping, PageStats};
+pub use figures::{LargeStats, Mapping, PageStats, TenantSpans};
 pub use grow::Place;
 pub use kept::LEAST_KEPT;
 pub use limits::Limits;
+pub use open::OfHeap;
 pub use runs::{HugePage, Run};
 pub use span::{CLOSED, OPENED, SUBRELEASED, SUBRELEASING, Span, SpanId, is_idle};
 pub use table::Table;
@@ -124,6 +125,8 @@ struct State {
     spans: u32,
     spans_open: u32,
     large: LargeStats,
+    /// Spans of small blocks of tenants' heaps, and their bytes.
+    tenants: TenantSpans,
     /// The most bytes of large blocks at a time since somebody asked last.
     large_most: u64,
     grown_blocks_most: u32,
@@ -155,6 +158,8 @@ impl State {
         self.spans_open += 1;
         if span.class() == SizeClass::LARGE {
             self.large_grew_by(span);
+        } else if span.heap.get() != 0 {
+            self.tenants.add(span);
         }
     }
 
@@ -167,6 +172,8 @@ impl State {
         self.spans_open -= 1;
         if span.class() == SizeClass::LARGE {
             self.large.remove(span);
+        } else if span.heap.get() != 0 {
+            self.tenants.remove(span);
         }
     }
 }
@@ -193,6 +200,7 @@ impl<O: Os> Pages<O> {
                 spans: 0,
                 spans_open: 0,
                 large: LargeStats::NONE,
+                tenants: TenantSpans::NONE,
                 large_most: 0,
                 grown_blocks_most: 0,
                 waiting: 0,

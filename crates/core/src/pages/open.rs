@@ -9,25 +9,62 @@ use crate::os::{Guard, Os};
 /// A block that is taken as it is has at most this part more than was asked for.
 const LONGER_PART: u32 = 4;
 
+/// The heap that a span is opened for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OfHeap {
+    /// Its number; 0: the process's own.
+    pub number: u32,
+    /// It is so small that a huge page would be much.
+    pub is_lean: bool,
+}
+
+impl OfHeap {
+    pub const OWN: OfHeap = OfHeap { number: 0, is_lean: false };
+}
+
 impl<O: Os> Pages<O> {
     /// A new span for blocks of `class`, all of them free.
     pub fn open_span(&self, os: &O, class: SizeClass) -> Option<SpanId> {
         let units = class.shape().span_units;
-        self.open(os, class, Place::of(units), 0).map(|(id, _)| id)
+        self.open(os, class, Place::of(units), 0, OfHeap::OWN).map(|(id, _)| id)
+    }
+
+    /// The same for a tenant's heap.
+    pub fn open_span_of(&self, os: &O, class: SizeClass, of: OfHeap) -> Option<SpanId> {
+        self.open(os, class, Place::of(class.shape().span_units), 0, of).map(|(id, _)| id)
     }
 
     /// A new large span for `requested` bytes; and whether its memory reads as zeros.
     pub fn open_large(&self, os: &O, place: Place, requested: usize) -> Option<(SpanId, bool)> {
-        self.open(os, SizeClass::LARGE, place, requested)
+        self.open(os, SizeClass::LARGE, place, requested, OfHeap::OWN)
     }
 
-    fn open(&self, os: &O, class: SizeClass, place: Place, requested: usize) -> Option<(SpanId, bool)> {
+    /// The same for a tenant's heap.
+    pub fn open_large_of(
+        &self,
+        os: &O,
+        place: Place,
+        requested: usize,
+        of: OfHeap,
+    ) -> Option<(SpanId, bool)> {
+        self.open(os, SizeClass::LARGE, place, requested, of)
+    }
+
+    fn open(
+        &self,
+        os: &O,
+        class: SizeClass,
+        place: Place,
+        requested: usize,
+        of: OfHeap,
+    ) -> Option<(SpanId, bool)> {
         let units = place.units;
         let bytes = units as usize * UNIT_BYTES;
         if bytes > self.range_bytes() {
             return None;
         }
         if class == SizeClass::LARGE
+            && of == OfHeap::OWN
             && place.align == 1
             && place.room == 0
             && let Some(id) = self.take_kept(units)
@@ -36,6 +73,7 @@ impl<O: Os> Pages<O> {
         }
         let mut state = match self.state.lock_soon() {
             Some(state) => state,
+            None if of != OfHeap::OWN => self.state.lock(),
             None => match self.take_delayed(class, place) {
                 Some(id) => return Some((id, false)),
                 None => self.state.lock(),
@@ -61,6 +99,7 @@ impl<O: Os> Pages<O> {
         };
         let span = self.span(id);
         span.open(class, run.start, units, run.zeroed);
+        span.heap.set(of.number);
         span.requested.set(requested);
         span.touched_at.set(self.clock.load());
         state.opened(span);
@@ -68,7 +107,12 @@ impl<O: Os> Pages<O> {
         self.set_candidate(id, class.is_small());
         let left_out = self.admit_to_dumps(&mut state, run.start, units);
         self.enter_in_map(&mut state, id);
-        self.note_fresh(&mut state, run.start + units, class, place.room > units);
+        if of.is_lean {
+            // The memory of a small heap comes page by page.
+            state.runs.take_fresh();
+        } else {
+            self.note_fresh(&mut state, run.start + units, class, place.room > units);
+        }
         drop(state);
         self.tell_dumps(os, left_out);
         if is_new {
@@ -92,6 +136,7 @@ impl<O: Os> Pages<O> {
         let fits = |delayed_free: u64| {
             let span = self.span(id_of(delayed_free));
             span.class() == SizeClass::LARGE
+                && span.heap.get() == 0
                 && (units..=units + units / LONGER_PART).contains(&span.units.get())
                 && self.delayed_free(id_of(delayed_free), self.address_of(span.start.get())) == delayed_free
         };

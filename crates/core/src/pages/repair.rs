@@ -6,7 +6,7 @@
 //! descriptors follow from it. Memory that was on its way at that instant becomes free, or stays unused.
 
 use super::bits::HUGE_PAGE_UNITS;
-use super::{LargeStats, Pages, Span, SpanId, State, Withheld};
+use super::{LargeStats, Pages, Span, SpanId, State, TenantSpans, Withheld};
 use crate::base::sync::Ordering;
 use crate::class::SizeClass;
 use crate::os::Os;
@@ -70,7 +70,7 @@ impl<O: Os> Pages<O> {
         self.keep_withheld(state);
         state.unused_spans = SpanId::NONE;
         state.spans_open = 0;
-        state.large = LargeStats::NONE;
+        (state.large, state.tenants) = (LargeStats::NONE, TenantSpans::NONE);
         let mut released = 0;
         for id in (0..state.spans).rev().map(SpanId) {
             // As far as they are read and written here, descriptors belong to the holder of the state: the
@@ -80,12 +80,11 @@ impl<O: Os> Pages<O> {
                 state.opened(span);
                 released += span.released_bytes();
                 state.runs.claim(&self.huge, span.start.get(), span.units.get());
-                if span.class() == SizeClass::LARGE {
-                    // It may have been growing or shrinking.
-                    self.write_classes(span.start.get(), span.units.get(), SizeClass::LARGE);
-                }
+                // It may have been growing or shrinking, or on its way from one heap to another.
+                self.write_classes(span.start.get(), span.units.get(), span.shown_class());
             } else {
                 span.set_class(SizeClass::NONE);
+                span.heap.set(0);
                 span.set_next(state.unused_spans);
                 state.unused_spans = id;
             }
@@ -120,7 +119,7 @@ impl<O: Os> Pages<O> {
                     self.owners.shared(unit as usize).load(Ordering::Relaxed),
                 )
             };
-            found == class.byte() && owner == id.0
+            [class, SizeClass::LARGE].contains(&SizeClass::from_byte(found)) && owner == id.0
         })
     }
 

@@ -58,10 +58,18 @@ pub struct Span {
     pub requested: RelaxedCell<usize>,
     /// The tick when pages of it were given back last.
     pub released_at: RelaxedCell<Tick>,
+    /// The tenant's heap that it belongs to; 0: the process's own.
+    pub heap: RelaxedCell<u32>,
     /// Pages that hold no live block and were given back: 4 KiB each, from the start of the span; the low
     /// half first.
     released: [RelaxedCell<u64>; 2],
     free_bits: [RelaxedCell<u64>; WORDS],
+}
+
+/// The offsets of what `cache::fast_path` reads.
+impl Span {
+    pub const CLASS: usize = core::mem::offset_of!(Span, class);
+    pub const HEAP: usize = core::mem::offset_of!(Span, heap);
 }
 
 impl Span {
@@ -74,6 +82,7 @@ impl Span {
         self.set_class(class);
         self.list.set(OPENED);
         self.requested.set(0);
+        self.heap.set(0);
         self.set_released(0);
         let mut left = class.shape().blocks;
         self.free.set(left);
@@ -95,6 +104,12 @@ impl Span {
 
     pub fn set_class(&self, class: SizeClass) {
         self.class.set(class.byte());
+    }
+
+    /// The class that the page map shows. Blocks of a tenant's heap look like large ones there: caches have no place for
+    /// them, so each comes to the slow path, which asks the span.
+    pub fn shown_class(&self) -> SizeClass {
+        if self.heap.get() == 0 { self.class() } else { SizeClass::LARGE }
     }
 
     pub fn next(&self) -> SpanId {

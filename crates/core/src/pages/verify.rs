@@ -1,7 +1,7 @@
 //! The invariants of the pages, true whenever nobody holds their lock. For tests.
 
 use super::bits::HUGE_PAGE_UNITS;
-use super::{LargeStats, Pages, SUBRELEASED, SpanId};
+use super::{LargeStats, Pages, SUBRELEASED, SpanId, TenantSpans};
 use crate::class::{SizeClass, UNIT_BYTES};
 use crate::os::Os;
 
@@ -11,6 +11,7 @@ impl<O: Os> Pages<O> {
         let state = self.lock();
         state.runs.verify(&self.huge);
         let (mut open, mut open_units, mut released, mut large) = (0, 0, 0, LargeStats::NONE);
+        let mut tenants = TenantSpans::NONE;
         for id in (0..state.spans).map(SpanId) {
             let span = self.span(id);
             let (class, start, units) = (span.class(), span.start.get(), span.units.get());
@@ -22,16 +23,19 @@ impl<O: Os> Pages<O> {
             released += span.released_bytes();
             if class == SizeClass::LARGE {
                 large.add(span);
+            } else if span.heap.get() != 0 {
+                tenants.add(span);
             }
             let touched = class.is_small() && span.touched_at.get() != SUBRELEASED;
             assert!(!touched || self.is_candidate(id), "the janitor looks at what was touched");
             assert_eq!(self.span_of(self.address_of(start)), Some(id), "the map names the span");
             for unit in start..start + units {
-                assert_eq!(self.class_of(self.address_of(unit)), class, "unit {unit}");
+                assert_eq!(self.class_of(self.address_of(unit)), span.shown_class(), "unit {unit}");
             }
         }
         assert_eq!((open, open_units), (state.spans_open, state.runs.used), "what is open is counted");
         assert_eq!(large, state.large, "what large blocks hold is counted");
+        assert_eq!(tenants, state.tenants, "spans of tenants' heaps are counted");
         assert_eq!(released, self.released_bytes(), "what was given back inside spans is counted");
         let mut mapped = 0;
         for number in state.runs.numbers_of_ours(&self.huge) {

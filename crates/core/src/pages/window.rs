@@ -3,7 +3,7 @@
 use super::delayed::DelayedFrees;
 use super::kept::Kept;
 use super::runs::{Group, HugePage, Runs};
-use super::{HUGE_PAGE_BYTES, LargeStats, Limits, Pages, Span, State, Table, Withheld};
+use super::{HUGE_PAGE_BYTES, LargeStats, Limits, Pages, Span, State, Table, TenantSpans, Withheld};
 use crate::base::ceilings::DELAYED_FREES;
 use crate::base::place::{Places, Within};
 use crate::base::relaxed::RelaxedCell;
@@ -57,5 +57,7 @@ impl<O: Os> Pages<O> {
             .one("large.blocks", 8, large + offset_of!(LargeStats, blocks))
             .one("large.bytes", 8, large + offset_of!(LargeStats, bytes))
             .one("large.requested", 8, large + offset_of!(LargeStats, requested))
+            .one("tenants.spans", 8, state + offset_of!(State, tenants) + offset_of!(TenantSpans, spans))
+            .one("tenants.bytes", 8, state + offset_of!(State, tenants) + offset_of!(TenantSpans, bytes))
     }
 }

@@ -14,7 +14,7 @@ impl<O: Os> Upkeep<O> {
     /// Brings everything that is cached back to its spans.
     #[inline(never)]
     pub fn drain_everything(&self, floors: &Floors<O>) -> Result<(), Misuse> {
-        if !floors.cache.drain(&floors.store)? {
+        if !floors.cache.drain(&floors.store)? | !floors.tenants.drain_caches(&floors.store)? {
             self.fences_refused.fetch_add(1, Ordering::Relaxed);
         }
         for class in SizeClass::all() {
@@ -46,7 +46,7 @@ impl<O: Os> Upkeep<O> {
     /// Gives back the idle pages of all spans that nobody touched for `ticks`. Returns the bytes.
     #[inline(never)]
     pub(super) fn subrelease_spans(&self, floors: &Floors<O>, ticks: Ticks) -> usize {
-        let tidy = |id| floors.central.subrelease(&floors.os, &floors.pages, id, ticks);
+        let tidy = |id| floors.subrelease(id, ticks);
         floors.pages.candidates_in(0..floors.pages.span_count()).map(tidy).sum()
     }
 

@@ -15,7 +15,7 @@
 //! Owns the heap's ticks, what was learned from the program, how limits are kept, and the state of the janitor's thread.
 //! Promises that idle memory goes back to the system and that limits hold. `engine` and `heap` call it, after slow paths and
 //! from the janitor's thread, with no lock held; a misuse of the heap that it comes upon is returned, for `engine` to act on.
-//! Sits on `cache`, `large`, `central`, `pages` and `options`.
+//! Sits on `tenants`, `cache`, `large`, `central`, `pages` and `options`.
 
 mod alone;
 mod bound;
@@ -42,12 +42,14 @@ pub use words::{AHEAD, NEAR, REFUSED, Words};
 use crate::base::locks::Relieving;
 use crate::base::place::Places;
 use crate::base::sync::{AtomicBool, AtomicU64, Ordering};
-use crate::base::ticks::Tick;
+use crate::base::ticks::{Tick, Ticks};
 use crate::cache::Cache;
 use crate::central::Store;
 use crate::large::Large;
 use crate::options::Options;
 use crate::os::{Mutex, Os};
+use crate::pages::SpanId;
+use crate::tenants::Tenants;
 use alone::Alone;
 use condense::Condensing;
 use core::mem::offset_of;
@@ -64,12 +66,27 @@ pub struct Floors<O: Os> {
     pub store: Store<O>,
     pub cache: Cache<O>,
     pub large: Large,
+    pub tenants: Tenants<O>,
     pub options: Options,
 }
 
 impl<O: Os> Floors<O> {
     pub const fn new(os: O) -> Self {
-        Floors { store: Store::new(os), cache: Cache::new(), large: Large::new(), options: Options::new() }
+        Floors {
+            store: Store::new(os),
+            cache: Cache::new(),
+            large: Large::new(),
+            tenants: Tenants::new(),
+            options: Options::new(),
+        }
+    }
+
+    /// Gives idle pages of a span back, if nobody touched it for `ticks`. Returns the bytes.
+    pub fn subrelease(&self, id: SpanId, ticks: Ticks) -> usize {
+        match self.pages.span(id).heap.get() {
+            0 => self.central.subrelease(&self.os, &self.pages, id, ticks),
+            _ => self.tenants.subrelease(&self.store, id, ticks),
+        }
     }
 }
 

@@ -86,7 +86,7 @@ impl<O: Os> Upkeep<O> {
         let mut end = spans.min(from.saturating_add(LOOKS_PER_PORTION));
         let (mut in_spans, mut count) = (0, 0);
         for id in floors.pages.candidates_in(from..end) {
-            in_spans += floors.central.subrelease(&floors.os, &floors.pages, id, Ticks(0));
+            in_spans += floors.subrelease(id, Ticks(0));
             count += 1;
             if count == SPANS_PER_PORTION {
                 end = id.0 + 1;

@@ -256,7 +256,10 @@ impl<O: Os> Upkeep<O> {
         let still = Stillness { slab, class: if round.plenty { STILL_TICKS } else { round.delay() }, anyhow };
         let free_since = |ticks| round.free_since(ticks);
         let look = first.of(floors.cache.drain_still(&floors.store, still, free_since))?;
-        self.fences_refused.fetch_add(u64::from(look.refused), Ordering::Relaxed);
+        let tenants =
+            first.of(floors.tenants.drain_still(&floors.store, &floors.cache, still, free_since))?;
+        let refused = u64::from(look.refused) + u64::from(tenants.refused);
+        self.fences_refused.fetch_add(refused, Ordering::Relaxed);
         first.of(self.keep_bound_at_tick(floors))?;
         first.of(floors.large.audit(&floors.pages))?;
         for class in SizeClass::all() {
@@ -266,7 +269,7 @@ impl<O: Os> Upkeep<O> {
             first.of(floors.central.trim(&floors.pages, class, round.free_since(Ticks(1))))?;
             floors.central.forget_array(&floors.os, class, slab);
         }
-        Ok(look.moved)
+        Ok(look.moved || tenants.moved)
     }
 
     /// Returns the bytes that went to the system.

@@ -67,6 +67,8 @@ pub struct Snapshot {
     pub giver: Giver,
     /// The parts that moved while it was read; none: the counters are of one moment.
     pub torn: Option<String>,
+    /// Bytes of the spans in which tenants' heaps have small blocks: all of them counted as live.
+    pub of_tenants: u64,
     /// How old the figures of pages are: what is resident, dirty or not in memory.
     pub pages_age: Duration,
     /// The pages do not fit the counters or RSS within 2 %: they are of another moment.
@@ -109,6 +111,7 @@ impl Snapshot {
                 _ => Giver::Janitor,
             },
             torn: counters.torn.clone(),
+            of_tenants: 0,
             pages_age: pages.age(),
             pages_apart: false,
             missing: Vec::new(),
@@ -167,12 +170,17 @@ impl Snapshot {
         let large = of_spans - kept.bytes;
         let large_requested =
             large_without("large.requested", "large.quarantined_requested").saturating_sub(kept.requested);
+        // Of their spans the library alone knows what is free.
+        let of_tenants = counters.of_some_libraries("tenants.bytes").of(0);
+        self.of_tenants = of_tenants;
         self.stats = Stats {
             large_blocks: large_without("large.blocks", "large.quarantined_blocks")
                 .saturating_sub(kept.blocks),
             large,
-            live: large.saturating_add(guarded),
-            live_requested: large_requested.saturating_add(counters.one("guards.requested")),
+            live: large.saturating_add(guarded).saturating_add(of_tenants),
+            live_requested: large_requested
+                .saturating_add(counters.one("guards.requested"))
+                .saturating_add(of_tenants),
             quarantined: counters.one("large.bytes").saturating_sub(of_spans),
             mapped: blocks.saturating_sub(lost),
             spans: counters.one("pages.spans_open"),
@@ -253,7 +261,8 @@ impl Snapshot {
         let outside = residence.by_class.first().copied().unwrap_or(0);
         let in_spans = sum(&[residence.guarded.min(stats.guarded), all - outside]);
         stats.not_in_memory =
-            sum(&[spans, stats.large, kept, large_quarantined, stats.guarded]).saturating_sub(in_spans);
+            sum(&[spans, self.of_tenants, stats.large, kept, large_quarantined, stats.guarded])
+                .saturating_sub(in_spans);
         stats.dirty_free = sum(&[residence.guarded, all, kept]).saturating_sub(in_spans);
         stats.metadata = residence.metadata;
         stats.resident = sum(&[residence.guarded, all, residence.metadata]);

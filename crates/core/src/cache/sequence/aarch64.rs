@@ -14,7 +14,7 @@
 use super::{Front, label};
 use super::{NOT_EXCHANGED, Turn};
 use crate::base::sync::Ordering;
-use crate::cache::slab::{Slab, Word};
+use crate::cache::slab::{OWNED, Slab, Word};
 use crate::class::SizeClass;
 use core::arch::asm;
 
@@ -111,6 +111,17 @@ impl Front {
         if cpu < cpus && index < cpus { Some(index as usize) } else { None }
     }
 
+    /// The word at this offset from this thread's pointer.
+    pub(super) fn thread_word(offset: usize) -> usize {
+        let word;
+        // SAFETY: the caller's offset is that of a word which lies there in every thread.
+        unsafe {
+            asm!("mrs {thread}, tpidr_el0", "ldr {word}, [{thread}, {at}]", thread = out(reg) _, word = lateout(reg) word,
+                at = in(reg) offset, options(nostack, preserves_flags, readonly));
+        }
+        word
+    }
+
     #[inline(always)]
     pub fn pop(&self, class: SizeClass) -> usize {
         let mut block: usize;
@@ -197,6 +208,77 @@ impl Front {
                 ],
                 other = out(reg) _,
                 block = in(reg) block,
+                refused = label { return false },
+            );
+        }
+        true
+    }
+
+    /// `pop` on a slab of this owner; 0 also where another one is in use.
+    #[inline(always)]
+    pub fn pop_of(&self, class: SizeClass, owner: u64) -> usize {
+        let mut block: usize;
+        // SAFETY: as in `pop`.
+        unsafe {
+            sequence!(
+                self,
+                class,
+                [
+                    begin!("{done}f", "mov {block}, xzr"),
+                    "ldr {top}, [{slab}, #{owned}]",
+                    "cmp {top}, {owner}",
+                    "b.ne {done}f",
+                    "ldr {top:w}, [{word}]",
+                    "ldr {block}, [{slab}, {top}]",
+                    "cbz {block}, {done}f",
+                    "sub {top:w}, {top:w}, #8",
+                    "str {top:w}, [{word}]",
+                    "{end}:",
+                    "{done}:",
+                ],
+                block = out(reg) block,
+                owner = in(reg) owner,
+                owned = const OWNED,
+                done = const label::DONE,
+            );
+        }
+        block
+    }
+
+    /// `push` on a slab of this owner; false also where another one is in use.
+    #[inline(always)]
+    pub fn push_of(&self, class: SizeClass, block: usize, owner: u64) -> bool {
+        // SAFETY: as in `pop`.
+        unsafe {
+            sequence!(
+                self,
+                class,
+                [
+                    begin!("{refused}", ""),
+                    "ldr {top}, [{slab}, #{owned}]",
+                    "cmp {top}, {owner}",
+                    "b.ne {refused}",
+                    "ldr {top:w}, [{word}]",
+                    "ldr {other:w}, [{word}, #4]",
+                    "cmp {top:w}, {other:w}",
+                    "b.hs {refused}",
+                    "add {slab}, {slab}, {top}",
+                    // The block freed last, or the one before it, once more: the slow path looks closer.
+                    "ldr {other}, [{slab}]",
+                    "cmp {other}, {block}",
+                    "b.eq {refused}",
+                    "ldur {other}, [{slab}, #-8]",
+                    "cmp {other}, {block}",
+                    "b.eq {refused}",
+                    "str {block}, [{slab}, #8]",
+                    "add {top:w}, {top:w}, #8",
+                    "stlr {top:w}, [{word}]",
+                    "{end}:",
+                ],
+                other = out(reg) _,
+                block = in(reg) block,
+                owner = in(reg) owner,
+                owned = const OWNED,
                 refused = label { return false },
             );
         }

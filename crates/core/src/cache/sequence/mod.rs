@@ -36,6 +36,9 @@ pub struct Front {
     slabs: AtomicUsize,
     /// Requests up to this find their class in the table; 0 sends every request to the slow path.
     direct: AtomicUsize,
+    /// Where threads may have a tenant's heap of their own: the offset of each one's word for it from its thread pointer, and
+    /// requests of threads whose word is 0 are served as if `direct` were not 0. 0: no thread has, or requests are counted.
+    scope: AtomicUsize,
 }
 
 /// The labels of a sequence. Numbers, not names: one is inlined into many functions, and a name may stand once in an
@@ -69,6 +72,7 @@ impl Front {
     pub const INDEX: usize = offset_of!(Front, index);
     pub const SLABS: usize = offset_of!(Front, slabs);
     pub const DIRECT: usize = offset_of!(Front, direct);
+    pub const SCOPE: usize = offset_of!(Front, scope);
 }
 
 impl Front {
@@ -83,6 +87,7 @@ impl Front {
             index: AtomicUsize::new(0),
             slabs: AtomicUsize::new(0),
             direct: AtomicUsize::new(0),
+            scope: AtomicUsize::new(0),
         }
     }
 
@@ -103,10 +108,17 @@ impl Front {
         self.start(area as isize, index as isize, slabs, other.cpus());
     }
 
+    /// Turns them on as those of another front are, on other slabs.
+    pub fn start_on(&self, other: &Front, slabs: usize) {
+        let [area, index] = [&other.area, &other.index].map(|word| word.load(Ordering::Relaxed));
+        self.start(area as isize, index as isize, slabs, other.cpus());
+    }
+
     /// Turns the sequences off for all that begin from now on; `closed` is a table of empty slabs, for those
     /// that do not look whether they are on.
     pub fn stop(&self, closed: usize) {
         self.set_direct(false);
+        self.set_scope(0);
         self.slabs.store(closed, Ordering::Relaxed);
         self.cpus.store(0, Ordering::Release);
     }
@@ -116,16 +128,42 @@ impl Front {
         self.direct.store(if direct { TABLED_BYTES } else { 0 }, Ordering::Relaxed);
     }
 
-    /// Whether requests may be served so.
+    /// Sets where threads have their words for heaps; 0: nowhere.
+    pub fn set_scope(&self, offset: isize) {
+        self.scope.store(offset as usize, Ordering::Relaxed);
+    }
+
+    /// Whether requests of all threads may be served so.
+    pub fn is_direct_for_all(&self) -> bool {
+        self.direct.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether threads have heaps of their own, and nobody counts requests.
+    #[inline(always)]
+    pub fn is_scoped(&self) -> bool {
+        self.scope.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether this thread is one of those without a heap of their own, beside others that have one.
+    #[cold]
+    #[inline(never)]
+    fn is_direct_here(&self) -> bool {
+        match self.scope.load(Ordering::Relaxed) {
+            0 => false,
+            offset => Self::thread_word(offset) == 0,
+        }
+    }
+
+    /// Whether requests of this thread may be served so.
     #[inline(always)]
     pub fn is_direct(&self) -> bool {
-        self.direct.load(Ordering::Relaxed) != 0
+        self.direct.load(Ordering::Relaxed) != 0 || self.is_direct_here()
     }
 
     /// Whether a request of so many bytes may be, by the table of small sizes.
     #[inline(always)]
     pub fn is_direct_for(&self, bytes: usize) -> bool {
-        bytes <= self.direct.load(Ordering::Relaxed)
+        bytes <= self.direct.load(Ordering::Relaxed) || bytes <= TABLED_BYTES && self.is_direct_here()
     }
 
     /// A block for a request of `bytes`; 0 where the slow path wants to see it first.
@@ -136,7 +174,8 @@ impl Front {
             return self.pop(SizeClass::tabled(bytes));
         }
         cold();
-        if direct != 0 && bytes <= LARGEST_BYTES { self.pop(SizeClass::computed(bytes)) } else { 0 }
+        let may_pop = bytes <= LARGEST_BYTES && (direct != 0 || self.is_direct_here());
+        if may_pop { self.pop(SizeClass::for_small(bytes)) } else { 0 }
     }
 
     /// Virtual CPUs that may have a slab; 0 while there are no sequences.

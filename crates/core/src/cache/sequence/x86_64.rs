@@ -5,7 +5,7 @@
 use super::{Front, label};
 use super::{NOT_EXCHANGED, Turn};
 use crate::base::sync::Ordering;
-use crate::cache::slab::{Slab, Word};
+use crate::cache::slab::{OWNED, Slab, Word};
 use crate::class::SizeClass;
 use core::arch::asm;
 
@@ -107,6 +107,16 @@ impl Front {
         if cpu < cpus && index < cpus { Some(index as usize) } else { None }
     }
 
+    /// The word at this offset from this thread's pointer.
+    pub(super) fn thread_word(offset: usize) -> usize {
+        let word;
+        // SAFETY: the caller's offset is that of a word which lies there in every thread.
+        unsafe {
+            asm!("mov {word}, fs:[{at}]", word = out(reg) word, at = in(reg) offset, options(nostack, preserves_flags, readonly));
+        }
+        word
+    }
+
     #[inline(always)]
     pub fn pop(&self, class: SizeClass) -> usize {
         let mut block: usize;
@@ -205,6 +215,79 @@ impl Front {
                 top = out(reg) _,
                 word = out(reg) _,
                 block = in(reg) block,
+                refused = label { return false },
+            );
+        }
+        true
+    }
+
+    /// `pop` on a slab of this owner; 0 also where another one is in use.
+    #[inline(always)]
+    pub fn pop_of(&self, class: SizeClass, owner: u64) -> usize {
+        let mut block: usize;
+        // SAFETY: as in `pop`.
+        unsafe {
+            sequence!(
+                self,
+                class,
+                [
+                    nothing!("{block:e}"),
+                    begin!("{nothing}b"),
+                    "cmp [{slab} + {owned}], {owner}",
+                    "jne {nothing}b",
+                    "lea {word}, [{slab} + {class} * 8]",
+                    "mov {top:e}, [{word}]",
+                    "mov {block}, [{slab} + {top}]",
+                    "test {block}, {block}",
+                    "jz {done}f",
+                    "sub {top:e}, 8",
+                    "mov [{word}], {top:e}",
+                    "{end}:",
+                    "{done}:",
+                ],
+                top = out(reg) _,
+                word = out(reg) _,
+                block = out(reg) block,
+                owner = in(reg) owner,
+                owned = const OWNED,
+                done = const label::DONE,
+                nothing = const label::NOTHING,
+            );
+        }
+        block
+    }
+
+    /// `push` on a slab of this owner; false also where another one is in use.
+    #[inline(always)]
+    pub fn push_of(&self, class: SizeClass, block: usize, owner: u64) -> bool {
+        // SAFETY: as in `pop`.
+        unsafe {
+            sequence!(
+                self,
+                class,
+                [
+                    begin!("{refused}"),
+                    "cmp [{slab} + {owned}], {owner}",
+                    "jne {refused}",
+                    "lea {word}, [{slab} + {class} * 8]",
+                    "mov {top:e}, [{word}]",
+                    "cmp {top:e}, [{word} + 4]",
+                    "jae {refused}",
+                    // As in `push`.
+                    "cmp [{slab} + {top}], {block}",
+                    "je {refused}",
+                    "cmp [{slab} + {top} - 8], {block}",
+                    "je {refused}",
+                    "mov [{slab} + {top} + 8], {block}",
+                    "add {top:e}, 8",
+                    "mov [{word}], {top:e}",
+                    "{end}:",
+                ],
+                top = out(reg) _,
+                word = out(reg) _,
+                block = in(reg) block,
+                owner = in(reg) owner,
+                owned = const OWNED,
                 refused = label { return false },
             );
         }

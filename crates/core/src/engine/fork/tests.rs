@@ -1,5 +1,5 @@
 use crate::base::locks::Rank;
-use crate::heap::Heap;
+use crate::heap::{Heap, HeapId, Made};
 use crate::os::fake::Fake;
 use crate::os::{Linux, Os};
 use std::collections::BTreeSet;
@@ -10,6 +10,13 @@ fn heap_in_use() -> (Box<Heap<Fake>>, Vec<usize>) {
     let heap = Box::new(Heap::new(Fake::default()));
     let mut blocks: Vec<usize> = (0..4000).map(|i| heap.allocate(i * 37 % 9000 + 1)).collect();
     blocks.push(heap.allocate(5 << 20));
+    let made = Made { name: b"tenant", parent: HeapId::OWN, limit: None, on_limit: None, argument: 0 };
+    let outer = heap.make_heap(made).unwrap();
+    let inner = heap.make_heap(Made { parent: outer, ..made }).unwrap();
+    for (index, id) in [outer, inner].into_iter().cycle().take(600).enumerate() {
+        blocks.push(heap.allocate_in(id, 16, index * 53 % 9000 + 1).unwrap());
+    }
+    blocks.push(heap.allocate_in(inner, 16, 3 << 20).unwrap());
     for index in (0..blocks.len()).rev().filter(|index| index % 3 == 0).collect::<Vec<_>>() {
         heap.free(blocks.swap_remove(index));
     }

@@ -121,6 +121,11 @@ impl<O: Os> Heap<O> {
             tiers.add(class, of);
             also(class, of);
         }
+        let [live, cached, free, tails] = self.tenants.small();
+        tiers.live += live;
+        tiers.vcpu_caches += cached;
+        tiers.free_in_spans += free;
+        tiers.span_tails += tails;
         tiers
     }
 
@@ -146,6 +151,8 @@ impl<O: Os> Heap<O> {
             }
         };
         self.central.each_mapping(&mut take_made);
+        self.tenants.each_mapping(&mut take_made);
+        self.tenants.each_cache(|cache| cache.each_mapping(&mut take_made));
         let [_, slots] = self.sources.guards.mappings();
         let others = [slots, self.probing.mapping(), self.sources.empties.notes()];
         others.into_iter().for_each(|(start, bytes)| take_made(start, bytes));

@@ -1,7 +1,9 @@
 //! The heap's figures about itself.
 
 mod classes;
+mod columns;
 mod counters;
+mod heaps;
 mod last_words;
 mod quarantined;
 mod stats;

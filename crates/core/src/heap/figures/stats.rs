@@ -159,6 +159,9 @@ impl<O: Os> Heap<O> {
         let mut requested = large + guards.requested;
         let tiers =
             self.sum_of_classes(|class, of| requested += self.requested_estimate(class, of.live_blocks));
+        // Requests for tenants' heaps are not estimated.
+        let [of_tenants, ..] = self.tenants.small();
+        requested += of_tenants;
         stats.guarded = guards.bytes;
         stats.guarded_samples = guards.samples;
         stats.live = tiers.live + guards.bytes;

@@ -1,6 +1,7 @@
 //! The figures in words: for readers, and as JSON for programs.
 
 use super::classes::ClassStats;
+use super::columns::put_right;
 use super::stats::{QUARANTINE, Stats};
 use crate::base::text::{self, Sink};
 use crate::class::SizeClass;
@@ -45,6 +46,7 @@ impl<O: Os> Heap<O> {
         text::put_decimal(sink, stats.cache_room_most);
         text::put_str(sink, "\n");
         self.put_class_table(sink);
+        self.put_heaps(sink);
     }
 
     #[inline(never)]
@@ -92,7 +94,9 @@ impl<O: Os> Heap<O> {
                 separator = ",";
             }
         }
-        text::put_str(sink, "]}\n");
+        text::put_str(sink, "]");
+        self.put_heaps_json(sink);
+        text::put_str(sink, "}\n");
     }
 
     /// Writes what a release gave, and what holds the rest: the classes whose spans keep most beside
@@ -170,11 +174,4 @@ fn put_row(sink: &mut dyn Sink, sign: &str, label: &str, bytes: u64) {
     (label.len()..42).for_each(|_| sink.put(b" "));
     put_right(sink, bytes, 16);
     text::put_str(sink, "\n");
-}
-
-#[inline(never)]
-fn put_right(sink: &mut dyn Sink, number: u64, width: usize) {
-    let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
-    (digits..width).for_each(|_| sink.put(b" "));
-    text::put_decimal(sink, number);
 }

@@ -23,6 +23,18 @@ impl Os for Fake {
         Linux::inside()
     }
 
+    fn heap_in_use() -> &'static sync::AtomicUsize {
+        Linux::heap_in_use()
+    }
+
+    fn tenant_in_use() -> &'static sync::AtomicUsize {
+        Linux::tenant_in_use()
+    }
+
+    fn offset_of_heap() -> isize {
+        Linux::offset_of_heap()
+    }
+
     fn thread_number(&self) -> u64 {
         self.linux.thread_number()
     }

@@ -1,7 +1,8 @@
 //! Our own registration for restartable sequences, where the C library makes none.
 //!
 //! Each thread's area lies in thread-local storage at a constant distance from the thread pointer (model initial-exec), with
-//! the word behind it in which a heap notes that the thread is in a slow path of its. It is the only thread-local variable
+//! three words behind it: a heap notes in the first that the thread is in a slow path of its, and in the others which tenant's heap
+//! serves the thread. It is the only thread-local variable
 //! here, and nobody touches the area where the C library registers. A thread registers on its first slow path; until then
 //! its `cpu_id` is negative, so the sequences find nothing.
 //!
@@ -24,9 +25,9 @@ global_asm!(
     ".globl vcm_thread_area",
     ".hidden vcm_thread_area",
     ".type vcm_thread_area, @object",
-    ".size vcm_thread_area, 40",
+    ".size vcm_thread_area, 56",
     "vcm_thread_area: .long 0, -1, 0, 0, 0, 0, 0, 0",
-    ".quad 0",
+    ".quad 0, 0, 0",
     ".popsection",
 );
 
@@ -55,6 +56,8 @@ pub(super) struct Area {
 struct ThreadArea {
     sequences: Area,
     inside: AtomicUsize,
+    heap: AtomicUsize,
+    tenant: AtomicUsize,
 }
 
 impl Area {
@@ -215,6 +218,23 @@ pub(super) fn own_area() -> &'static Area {
 #[inline]
 pub(super) fn inside() -> &'static AtomicUsize {
     &this_thread().inside
+}
+
+/// This thread's word for the tenant's heap that serves it. As `inside`.
+#[inline]
+pub(super) fn heap_in_use() -> &'static AtomicUsize {
+    &this_thread().heap
+}
+
+/// The word behind it, for the address of that heap's entry.
+#[inline]
+pub(super) fn tenant_in_use() -> &'static AtomicUsize {
+    &this_thread().tenant
+}
+
+/// The distance of the first of both from the thread pointer.
+pub(super) fn offset_of_heap() -> isize {
+    offset() + core::mem::offset_of!(ThreadArea, heap) as isize
 }
 
 #[inline]

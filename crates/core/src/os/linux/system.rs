@@ -34,6 +34,20 @@ impl Os for Linux {
         registration::inside()
     }
 
+    #[inline]
+    fn heap_in_use() -> &'static AtomicUsize {
+        registration::heap_in_use()
+    }
+
+    #[inline]
+    fn tenant_in_use() -> &'static AtomicUsize {
+        registration::tenant_in_use()
+    }
+
+    fn offset_of_heap() -> isize {
+        registration::offset_of_heap()
+    }
+
     fn unseen<R>(&self, work: impl FnOnce() -> R) -> R {
         let before = thread::error_number();
         let result = work();

@@ -1,0 +1,276 @@
+//! Heaps of tenants, as programs ask for them: each call in the frame of slow paths.
+
+use super::sizes::stays_in;
+use crate::base::Fresh;
+use crate::base::sync::Ordering;
+use crate::class::{LARGEST_BYTES, MIN_ALIGN, SizeClass};
+use crate::heap::Heap;
+use crate::os::Os;
+use crate::policy::Leaving;
+use crate::tenants::{Ending, HeapId, Made, NAME_BYTES, Refusal, TenantStats};
+
+/// While a heap hands its blocks over, a realloc looks so often whose its block is, in nanoseconds.
+const WAIT: u64 = 20_000;
+
+impl<O: Os> Heap<O> {
+    /// Makes a heap. In a signal handler that interrupted the heap there is none, as without memory.
+    pub fn make_heap(&self, made: Made<'_>) -> Result<HeapId, Refusal> {
+        let make = |_: crate::engine::Inside<'_>| match self.is_started() {
+            true => self.tenants.make(&self.os, &self.cache, made),
+            false => Err(Refusal::Memory),
+        };
+        self.in_slow_path(make).unwrap_or(Err(Refusal::Memory))
+    }
+
+    /// Ends a heap.
+    pub fn end_heap(&self, id: HeapId, how: Ending) -> Result<(), Refusal> {
+        let ended = self.in_slow_path(|_| self.tenants.end(&self.store, id, how));
+        self.obeyed(ended.unwrap_or(Ok(Err(Refusal::Memory))))
+    }
+
+    /// Frees all blocks of a heap.
+    pub fn reset_heap(&self, id: HeapId) -> Result<(), Refusal> {
+        let reset = self.in_slow_path(|_| self.tenants.reset(&self.store, id));
+        self.obeyed(reset.unwrap_or(Ok(Err(Refusal::Memory))))
+    }
+
+    /// A block of a heap, of at least `bytes` at a multiple of `align`, a power of two; the process's own gives what
+    /// `allocate` gives.
+    pub fn allocate_in(&self, id: HeapId, align: usize, bytes: usize) -> Result<usize, Refusal> {
+        self.take_in(id, align, bytes).map(|fresh| fresh.address)
+    }
+
+    /// The same, all of whose bytes read as zeros.
+    pub fn allocate_zeroed_in(&self, id: HeapId, align: usize, bytes: usize) -> Result<usize, Refusal> {
+        if id == HeapId::OWN {
+            return some(self.allocate_aligned_zeroed(align, bytes));
+        }
+        let fresh = self.take_in(id, align, bytes)?;
+        self.large.clear(&self.os, &self.pages, fresh, bytes);
+        Ok(fresh.address)
+    }
+
+    fn take_in(&self, id: HeapId, align: usize, bytes: usize) -> Result<Fresh, Refusal> {
+        if id == HeapId::OWN {
+            let block =
+                if align <= MIN_ALIGN { self.allocate(bytes) } else { self.allocate_aligned(align, bytes) };
+            return some(block).map(|address| Fresh { address, zeroed: false });
+        }
+        let class = match align {
+            ..=MIN_ALIGN if bytes <= LARGEST_BYTES => Some(SizeClass::for_small(bytes.max(1))),
+            _ => SizeClass::for_aligned(bytes.max(1), align),
+        };
+        if let Some(class) = class {
+            let block = self.pop_of(id, class);
+            if block != 0 {
+                return Ok(Fresh { address: block, zeroed: false });
+            }
+        }
+        let attempt = || self.in_slow_path(|inside| self.engine.take_of_tenant(inside, id, bytes, align));
+        let taken = match attempt() {
+            // Its maker may make room.
+            Some(Err(Refusal::Limit(of))) if self.tenants.tell_of_limit(of, bytes) => attempt(),
+            taken => taken,
+        };
+        let left = taken.map(|taken| {
+            taken.map(|fresh| match class {
+                Some(class) => {
+                    Fresh { address: self.keys.leave(class, Leaving::new(fresh.address)), ..fresh }
+                }
+                None => fresh,
+            })
+        });
+        left.unwrap_or_else(|| {
+            // Emergency memory is zero, and nobody's but the process's.
+            some(self.allocate_in_emergency(bytes.max(1), align))
+                .map(|address| Fresh { address, zeroed: true })
+        })
+    }
+
+    /// Has this thread served by a heap from now on, and returns the heap that served it before; none where there is no such
+    /// heap, and all is as it was.
+    pub fn push_heap(&self, id: HeapId) -> Option<HeapId> {
+        if !self.is_heap(id) {
+            return None;
+        }
+        let word = if id == HeapId::OWN { 0 } else { id.0 as usize };
+        // First: the word says whether this is looked at. A handler that comes between the two finds the slabs of one heap and the
+        // name of the other, which do not fit, and takes the slow path.
+        if word != 0 {
+            O::tenant_in_use().store(self.tenants.entry_of(id), Ordering::Relaxed);
+        }
+        core::sync::atomic::compiler_fence(Ordering::SeqCst);
+        let before = O::heap_in_use().swap(word, Ordering::Relaxed);
+        if word != 0 {
+            // After the word: from here on requests of this thread come to where it is read.
+            self.cache.scope();
+        }
+        Some(if before == 0 { HeapId::OWN } else { HeapId(before as u64) })
+    }
+
+    /// The block of the heap that serves this thread, where it has one; none where the process's own is to.
+    #[inline]
+    pub(super) fn scoped(
+        &self,
+        attempt: impl FnOnce(&Self, HeapId) -> Result<usize, Refusal>,
+    ) -> Option<usize> {
+        if !self.tenants.has_any() {
+            return None;
+        }
+        self.scoped_here(attempt)
+    }
+
+    #[cold]
+    fn scoped_here(&self, attempt: impl FnOnce(&Self, HeapId) -> Result<usize, Refusal>) -> Option<usize> {
+        let word = O::heap_in_use().load(Ordering::Relaxed);
+        // A handler that interrupted this thread inside is served without locks.
+        if word == 0 || self.is_inside() {
+            return None;
+        }
+        match attempt(self, HeapId(word as u64)) {
+            Ok(block) => Some(block),
+            // It ended although this thread used it: the process's own serves.
+            Err(Refusal::Gone) => None,
+            Err(_) => Some(0),
+        }
+    }
+
+    /// A block of the cache of this thread's heap; 0 where there is none.
+    #[inline(never)]
+    pub(super) fn pop_scoped(&self, align: usize, bytes: usize) -> usize {
+        let word = O::heap_in_use().load(Ordering::Relaxed);
+        let class = match align {
+            ..=MIN_ALIGN if bytes <= LARGEST_BYTES => SizeClass::for_small(bytes.max(1)),
+            _ => match SizeClass::for_aligned(bytes.max(1), align) {
+                Some(class) => class,
+                None => return 0,
+            },
+        };
+        if word == 0 { 0 } else { self.pop_of(HeapId(word as u64), class) }
+    }
+
+    #[inline]
+    fn pop_of(&self, id: HeapId, class: SizeClass) -> usize {
+        self.keys.leave(class, Leaving::new(self.tenants.pop(id, class)))
+    }
+
+    /// Puts a block of a tenant's heap into that heap's cache; false where it is none, or there is no place. A profile knows no
+    /// block of a tenant's heap.
+    #[inline]
+    pub(super) fn free_to_tenant(&self, address: usize) -> bool {
+        self.tenants.has_any() && self.push_to_tenant(address)
+    }
+
+    #[inline(never)]
+    fn push_to_tenant(&self, address: usize) -> bool {
+        // Large blocks are in no cache, and a block of a class that shows as large is a tenant's.
+        if self.pages.class_of_allocated(address) != Some(SizeClass::LARGE) {
+            return false;
+        }
+        let Some(id) = self.pages.span_of_unit(address) else { return false };
+        let span = self.pages.span(id);
+        let (class, number) = (span.class(), span.heap.get());
+        let owner = self.tenants.id_of(number);
+        // After the name: while the span is the heap's, the name is that heap's.
+        core::sync::atomic::fence(Ordering::Acquire);
+        class.is_small()
+            && span.heap.get() == number
+            && self.keys.arrive(class, address, || self.tenants.push(owner, class, address))
+    }
+
+    /// A block for a thread that resizes none.
+    pub(super) fn begin_by_resize(&self, align: usize, bytes: usize) -> usize {
+        let block = self.scoped(|heap, id| heap.allocate_in(id, align, bytes));
+        block.unwrap_or_else(|| self.reallocate_aligned(0, align, bytes))
+    }
+
+    /// A block of a tenant's heap with another size: it stays in its heap, whatever heap the thread uses.
+    pub(crate) fn reallocate_of_tenant(&self, address: usize, align: usize, bytes: usize) -> usize {
+        let usable = self.usable_bytes(address);
+        if address & (align - 1) == 0 && (stays_in(usable, bytes) || self.resizes_of_tenant(address, bytes)) {
+            return address;
+        }
+        let id = self.owner_heap(address).unwrap_or(HeapId::OWN);
+        let Ok(block) = self.allocate_in(id, align, bytes) else {
+            if self.tenants.is_ending(id) {
+                // It is about to belong to another heap, which may give more.
+                self.os.sleep(WAIT);
+                return self.reallocate_aligned(address, align, bytes);
+            }
+            // A block that shrinks can stay.
+            return if bytes <= usable && address & (align - 1) == 0 { address } else { 0 };
+        };
+        // SAFETY: both blocks are at least so long, and do not overlap.
+        unsafe {
+            core::ptr::copy_nonoverlapping(
+                core::ptr::with_exposed_provenance::<u8>(address),
+                core::ptr::with_exposed_provenance_mut::<u8>(block),
+                usable.min(bytes),
+            );
+        }
+        self.free(address);
+        block
+    }
+
+    /// Gives such a block another size where it lies; false where that cannot be.
+    pub(crate) fn resizes_of_tenant(&self, address: usize, bytes: usize) -> bool {
+        if bytes == 0 || bytes > crate::heap::LARGEST_REQUEST {
+            return false;
+        }
+        if self.pages.class_of_allocated(address).is_some() {
+            return stays_in(self.usable_bytes(address), bytes);
+        }
+        self.in_slow_path(|_| self.tenants.resize_in_place(&self.store, address, bytes)).unwrap_or(false)
+    }
+
+    /// The heap that the block at an address belongs to; none where it is not one of a tenant's heap.
+    pub fn owner_heap(&self, address: usize) -> Option<HeapId> {
+        if self.tenants.has_any() { self.tenants.heap_of(&self.pages, address) } else { None }
+    }
+
+    /// Whether there is such a heap, and it gives blocks.
+    pub fn is_heap(&self, id: HeapId) -> bool {
+        id == HeapId::OWN || self.tenants.is_live(id)
+    }
+
+    pub fn set_heap_limit(&self, id: HeapId, limit: Option<usize>) -> Result<(), Refusal> {
+        self.tenants.set_limit(id, limit)
+    }
+
+    pub fn heap_stats(&self, id: HeapId) -> Option<TenantStats> {
+        self.inside(|_| self.tenants.stats(&self.os, id)).flatten()
+    }
+
+    /// Bytes of a heap that are in memory.
+    pub fn heap_resident(&self, id: HeapId) -> u64 {
+        self.inside(|_| self.tenants.resident(&self.os, &self.pages, id)).unwrap_or(0)
+    }
+
+    /// The name that a heap was given.
+    pub fn heap_name(&self, id: HeapId) -> [u8; NAME_BYTES] {
+        self.tenants.name(id)
+    }
+
+    /// Calls `take` with address and bytes of each block of a heap that is in use, with no lock held.
+    pub fn each_block_of(&self, id: HeapId, take: impl FnMut(usize, usize)) {
+        // Blocks in a cache are free, and their spans do not know it.
+        let drained = self.in_slow_path(|_| self.tenants.drain(&self.store, id));
+        self.obeyed(drained.unwrap_or(Ok(())));
+        self.tenants.each_block(&self.pages, id, take);
+    }
+
+    /// Calls `take` with each heap, with no lock held.
+    pub fn each_heap(&self, take: impl FnMut(HeapId)) {
+        self.tenants.each(take);
+    }
+
+    /// Gives what a heap holds and nobody uses back to the system; the bytes.
+    pub fn release_heap(&self, id: HeapId) -> usize {
+        let tidied = self.in_slow_path(|_| self.tenants.tidy(&self.store, id));
+        self.obeyed(tidied.unwrap_or(Ok(0)))
+    }
+}
+
+fn some(address: usize) -> Result<usize, Refusal> {
+    if address == 0 { Err(Refusal::Memory) } else { Ok(address) }
+}

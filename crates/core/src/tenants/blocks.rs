@@ -1,0 +1,78 @@
+//! Blocks of the classes: out of a heap's cache or its spans, and back.
+
+use super::spans::not_allocated;
+use super::{HeapId, Refusal, Tenants};
+use crate::base::Fresh;
+use crate::base::fault::{Fault, Misuse};
+use crate::cache::Cache;
+use crate::central::{Middle, Store};
+use crate::class::{SizeClass, UNIT_BYTES};
+use crate::os::Os;
+
+impl<O: Os> Tenants<O> {
+    /// A block of a class. `own` is the cache of the process's own heap.
+    pub fn take(
+        &self,
+        store: &Store<O>,
+        own: &Cache<O>,
+        id: HeapId,
+        class: SizeClass,
+    ) -> Result<Result<Fresh, Refusal>, Misuse> {
+        let tenant = match self.find_live(id) {
+            Ok(tenant) => tenant,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let rented = self.rented(store, tenant, id);
+        let block = match tenant.use_cache() {
+            Some(in_use) => in_use.cache().refill(&rented, class)?,
+            None => rented.take_one(class).address,
+        };
+        store.pages.prefault(&store.os);
+        if rented.is_busy.get() {
+            self.attach(store, own, tenant, id);
+        }
+        Ok(match block {
+            0 => Err(rented.refusal.get().unwrap_or(Refusal::Memory)),
+            address => Ok(Fresh { address, zeroed: rented.zeroed.get() }),
+        })
+    }
+
+    /// Takes a block back into the heap that it belongs to; false where it belongs to none.
+    pub fn give(&self, store: &Store<O>, own: &Cache<O>, address: usize) -> Result<bool, Misuse> {
+        let Some((id, number)) = store.pages.tenant_of(address) else { return Ok(false) };
+        let Some(tenant) = self.tenant(number) else { return Ok(false) };
+        let class = store.pages.span(id).class();
+        // As long as the cache is in use the heap does not end: a span that is the heap's now is so then.
+        let is_still = || store.pages.tenant_of(address) == Some((id, number));
+        let in_use = if class.is_small() { tenant.use_cache().filter(|_| is_still()) } else { None };
+        let Some(in_use) = in_use else {
+            let is_taken = self.give_past_cache(store, address)?;
+            if tenant.is_busy(&store.pages) {
+                self.attach(store, own, tenant, self.id_of(number));
+            }
+            return Ok(is_taken);
+        };
+        if store.pages.class_of_allocated(address).is_none() {
+            return Err(not_allocated(store, class, address));
+        }
+        in_use.cache().spill(&self.rented(store, tenant, self.id_of(number)), class, address)?;
+        Ok(true)
+    }
+
+    /// Bytes that may be used at an address in a heap of a tenant.
+    /// None where it is the process's own by now.
+    pub fn usable(&self, store: &Store<O>, address: usize) -> Result<Option<usize>, Misuse> {
+        let Some((id, _)) = store.pages.tenant_of(address) else { return Ok(None) };
+        let span = store.pages.span(id);
+        match span.class() {
+            class if class.is_small() => match store.pages.class_of_allocated(address) {
+                Some(_) => Ok(Some(class.block_bytes())),
+                None => Err(not_allocated(store, class, address)),
+            },
+            _ if store.pages.address_of(span.start.get()) == address => {
+                Ok(Some(span.units.get() as usize * UNIT_BYTES))
+            }
+            _ => Err(Misuse::at(Fault::InteriorPointer, address)),
+        }
+    }
+}

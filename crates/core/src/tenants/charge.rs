@@ -1,0 +1,70 @@
+//! The limit of a heap and of those above it: bytes are counted before their span is opened, so that the sum never passes it,
+//! however many threads are at it.
+
+use super::{HeapId, Refusal, Tenant, Tenants};
+use crate::base::sync::Ordering;
+use crate::os::Os;
+use crate::pages::OfHeap;
+
+/// Heaps of fewer bytes take their memory page by page: a huge page may be more than all that they hold.
+const LEAN_BYTES: usize = 8 << 20;
+
+impl<O: Os> Tenants<O> {
+    /// Counts bytes as those of a heap and of all above it, or of none where one of them would pass its limit.
+    pub(super) fn charge(&self, number: u32, bytes: usize) -> Result<(), Refusal> {
+        for (at, tenant) in self.upwards(number) {
+            if !tenant.charge(bytes) {
+                tenant.refused.fetch_add(1, Ordering::Relaxed);
+                let counted = self.upwards(number).take_while(|(below, _)| *below != at);
+                counted.for_each(|(_, tenant)| tenant.discharge(bytes));
+                return Err(Refusal::Limit(self.id_of(at)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts them whatever the limits are.
+    pub(super) fn count(&self, number: u32, bytes: usize) {
+        self.upwards(number).for_each(|(_, tenant)| _ = tenant.bytes.fetch_add(bytes, Ordering::Relaxed));
+    }
+
+    pub(super) fn discharge(&self, number: u32, bytes: usize) {
+        if bytes != 0 {
+            self.upwards(number).for_each(|(_, tenant)| tenant.discharge(bytes));
+        }
+    }
+
+    /// A heap and those above it. A heap with others below it does not end, so the way is as it was at the start.
+    pub(super) fn upwards(&self, number: u32) -> impl Iterator<Item = (u32, &Tenant<O>)> {
+        let entry = |number| self.tenant(number).map(|tenant| (number, tenant));
+        core::iter::successors(entry(number), move |(_, tenant)| entry(tenant.parent.load(Ordering::Relaxed)))
+    }
+
+    /// The bytes that the spans of a heap and of those below it have.
+    pub fn bytes_of(&self, id: HeapId) -> usize {
+        self.find(id).map_or(0, |tenant| tenant.bytes.load(Ordering::Relaxed))
+    }
+}
+
+impl<O: Os> Tenant<O> {
+    /// As its spans are opened.
+    pub(super) fn as_owner(&self, number: u32) -> OfHeap {
+        OfHeap { number, is_lean: self.bytes.load(Ordering::Relaxed) < LEAN_BYTES }
+    }
+
+    fn charge(&self, more: usize) -> bool {
+        let limit = self.limit.load(Ordering::Relaxed);
+        let fits = |now: usize| now.checked_add(more).filter(|sum| *sum <= limit);
+        let before = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
+        before.is_ok_and(|before| {
+            self.peak.fetch_max(before + more, Ordering::Relaxed);
+            true
+        })
+    }
+
+    pub(super) fn discharge(&self, bytes: usize) {
+        // A child of a signal handler counts anew, without what the interrupted call has counted.
+        let fewer = |now: usize| Some(now.saturating_sub(bytes));
+        _ = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
+    }
+}

@@ -1,0 +1,161 @@
+//! The end of a heap: its blocks go with it, or belong to the heap above it, or it waits for them.
+
+use super::emptying::PORTION;
+use super::{DRAINING, ENDING, Ending, HeapId, LIVE, Refusal, Tenant, Tenants};
+use crate::base::fault::Misuse;
+use crate::base::sync::{Ordering, pause};
+use crate::central::Store;
+use crate::class::{SizeClass, UNIT_BYTES};
+use crate::os::Os;
+use crate::pages::SpanId;
+
+impl<O: Os> Tenants<O> {
+    /// Ends a heap, or has it give no more blocks. Its name means nothing from then on.
+    pub fn end(&self, store: &Store<O>, id: HeapId, how: Ending) -> Result<Result<(), Refusal>, Misuse> {
+        let registry = self.registry.lock();
+        // One that waits for its blocks can still be ended at once.
+        let Some(tenant) = self.find(id) else { return Ok(Err(Refusal::Gone)) };
+        let before = tenant.state.load(Ordering::Acquire);
+        if before == ENDING || before == DRAINING && how == Ending::Drain {
+            return Ok(Err(Refusal::Gone));
+        }
+        // Under the lock: a heap below it is made under it.
+        if tenant.children.load(Ordering::Relaxed) > 0 {
+            return Ok(Err(Refusal::HasChildren));
+        }
+        let next = if how == Ending::Drain { DRAINING } else { ENDING };
+        if tenant.state.compare_exchange(before, next, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return Ok(Err(Refusal::Gone));
+        }
+        drop(registry);
+        self.detach(store, tenant, id)?;
+        match how {
+            Ending::Drain => self.finish_if_drained(store, tenant, id),
+            Ending::FreeAll => self.finish(store, tenant, id.number()),
+            Ending::HandOver => self.hand_over(store, tenant, id.number()),
+        }
+        Ok(Ok(()))
+    }
+
+    /// Frees all blocks of a heap, which gives none meanwhile, and stays.
+    pub fn reset(&self, store: &Store<O>, id: HeapId) -> Result<Result<(), Refusal>, Misuse> {
+        let registry = self.registry.lock();
+        let tenant = match self.find_live(id) {
+            Ok(tenant) => tenant,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        tenant.state.store(ENDING, Ordering::Release);
+        drop(registry);
+        self.detach(store, tenant, id)?;
+        self.empty(store, tenant, id.number());
+        tenant.state.store(LIVE, Ordering::Release);
+        Ok(Ok(()))
+    }
+
+    /// Makes all spans of a heap those of the heap above it, and ends it.
+    fn hand_over(&self, store: &Store<O>, tenant: &Tenant<O>, number: u32) {
+        let above = tenant.parent.load(Ordering::Relaxed);
+        let parent = self.tenant(above);
+        // It does not lose its blocks, nor a child of this process its lists, while spans are on their way to it.
+        if let Some(parent) = parent {
+            parent.rooms.lock().opening += 1;
+            self.add_lists_of(store, tenant, parent, above);
+        }
+        loop {
+            let (mut rooms, mut ids) = (self.alone(tenant), [SpanId::NONE; PORTION]);
+            let count = self.take_spans(store, &mut rooms, &mut ids);
+            let ids = ids.get(..count).unwrap_or_default();
+            let bytes: usize =
+                ids.iter().map(|id| store.pages.span(*id).units.get() as usize * UNIT_BYTES).sum();
+            match parent {
+                None => ids.iter().for_each(|id| match store.pages.span(*id).class().is_small() {
+                    true => store.central.adopt(&store.pages, *id),
+                    false => store.pages.hand_over(*id, 0),
+                }),
+                // A free that comes meanwhile waits until the span has arrived.
+                Some(_) => ids.iter().for_each(|id| store.pages.hand_over(*id, above)),
+            }
+            tenant.discharge(bytes);
+            drop(rooms);
+            if let Some(parent) = parent {
+                ids.iter().for_each(|id| self.arrive(store, parent, above, *id));
+            }
+            if count < PORTION {
+                break;
+            }
+        }
+        if let Some(parent) = parent {
+            let mut rooms = parent.rooms.lock();
+            rooms.opening = rooms.opening.saturating_sub(1);
+        }
+        self.leave(tenant, number);
+    }
+
+    /// Gives a heap lists for all classes that a heap below it uses, as far as there is memory.
+    fn add_lists_of(&self, store: &Store<O>, below: &Tenant<O>, tenant: &Tenant<O>, number: u32) {
+        let used = below.rooms.lock().lists;
+        let classes = SizeClass::all().filter(|class| used.get(class.index()).is_some_and(|at| *at != 0));
+        for class in classes {
+            let is_there = tenant.rooms.lock().number_for(class) != 0;
+            if !is_there && self.add_lists(store, tenant, number, class).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Takes a span that a heap below handed over.
+    fn arrive(&self, store: &Store<O>, tenant: &Tenant<O>, number: u32, id: SpanId) {
+        let span = store.pages.span(id);
+        let class = span.class();
+        loop {
+            let mut rooms = tenant.rooms.lock();
+            if !class.is_small() {
+                return rooms.link(&store.pages, id);
+            }
+            let live = span.blocks() - span.free.get();
+            if let Some(spans) = self.spans(&mut rooms, class) {
+                let before = spans.spans;
+                spans.adopt(&store.pages, id);
+                let closed = (before + 1) - spans.spans;
+                self.discharge(number, closed * class.shape().span_units as usize * UNIT_BYTES);
+                rooms.live_blocks = rooms.live_blocks.wrapping_add(u64::from(live));
+                let bytes = u64::from(live) * class.block_bytes() as u64;
+                rooms.live_bytes = rooms.live_bytes.wrapping_add(bytes);
+                return;
+            }
+            drop(rooms);
+            if self.add_lists(store, tenant, number, class).is_err() {
+                // Without memory for lists: it stays in use until there is some.
+                pause();
+            }
+        }
+    }
+
+    /// Brings what the heap's cache holds back to its spans.
+    pub fn drain(&self, store: &Store<O>, id: HeapId) -> Result<(), Misuse> {
+        let Some(tenant) = self.find(id) else { return Ok(()) };
+        if let Some(in_use) = tenant.use_cache() {
+            in_use.cache().drain(&self.rented(store, tenant, id))?;
+        }
+        Ok(())
+    }
+
+    /// Gives what the heap holds and nobody uses back to the page heap.
+    pub fn tidy(&self, store: &Store<O>, id: HeapId) -> Result<usize, Misuse> {
+        let Some(tenant) = self.find(id) else { return Ok(0) };
+        self.drain(store, id)?;
+        self.close_empties(store, tenant, id.number());
+        let (mut from, mut bytes) = (0, 0);
+        let count = store.pages.span_count();
+        while from < count {
+            let end = count.min(from + PORTION as u32);
+            for at in store.pages.candidates_in(from..end) {
+                if store.pages.span(at).heap.get() == id.number() && tenant.is_live() {
+                    bytes += self.subrelease(store, at, crate::base::ticks::Ticks(0));
+                }
+            }
+            from = end;
+        }
+        Ok(bytes)
+    }
+}
