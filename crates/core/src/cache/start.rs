@@ -31,22 +31,7 @@ impl<O: Os> Cache<O> {
         // All threads use these where our own registration turns out to be another's business.
         let is_sure = reason == FrontReason::Libc;
         let under_locks = if is_sure { EXTRA_LOCKED } else { (os.usable_cpus(0) * 2).min(LOCKED_SLABS) };
-        let slots = cpus + under_locks;
-        let bytes = Self::table_bytes(slots);
-        let Some(base) = os.reserve(bytes) else { return false };
-        if !os.commit(base, bytes) {
-            os.unmap(base, bytes);
-            return false;
-        }
-        os.name_pages(base, bytes, Purpose::Tables);
-        self.base.store(base, Ordering::Relaxed);
-        self.cpus.store(cpus, Ordering::Relaxed);
-        for slot in 0..slots {
-            self.in_use(slot).store(base, Ordering::Relaxed);
-            self.closed_of(slots, slot).store(base, Ordering::Relaxed);
-        }
-        // Release pairs with the Acquire of threads that ask whether there are tables: they are whole.
-        self.slots.store(slots, Ordering::Release);
+        let Some(base) = self.start_tables(os, cpus, cpus + under_locks) else { return false };
         if let Some(area) = area {
             let kind = match area.kind {
                 IndexKind::ConcurrencyId => FrontKind::ConcurrencyId,
@@ -59,25 +44,32 @@ impl<O: Os> Cache<O> {
         true
     }
 
-    /// Prepares the tables of a further cache, for a tenant's heap, as those of the process's own are.
-    pub fn start_as(&self, os: &O, other: &Cache<O>) -> bool {
-        let [cpus, slots] = [&other.cpus, &other.slots].map(|count| count.load(Ordering::Acquire));
+    /// Maps the tables for so many slots, and has all of them show the empty slab; the address.
+    fn start_tables(&self, os: &O, cpus: usize, slots: usize) -> Option<usize> {
         let bytes = Self::table_bytes(slots);
-        let Some(base) = os.reserve(bytes) else { return false };
-        if slots == 0 || !os.commit(base, bytes) {
+        let base = os.reserve(bytes)?;
+        if !os.commit(base, bytes) {
             os.unmap(base, bytes);
-            return false;
+            return None;
         }
         os.name_pages(base, bytes, Purpose::Tables);
-        self.kind.store(other.kind.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.reason.store(other.reason.load(Ordering::Relaxed), Ordering::Relaxed);
         self.base.store(base, Ordering::Relaxed);
         self.cpus.store(cpus, Ordering::Relaxed);
         for slot in 0..slots {
             self.in_use(slot).store(base, Ordering::Relaxed);
             self.closed_of(slots, slot).store(base, Ordering::Relaxed);
         }
+        // Release pairs with the Acquire of threads that ask whether there are tables: they are whole.
         self.slots.store(slots, Ordering::Release);
+        Some(base)
+    }
+
+    /// Prepares the tables of a further cache, for a tenant's heap, as those of the process's own are.
+    pub fn start_as(&self, os: &O, other: &Cache<O>) -> bool {
+        let [cpus, slots] = [&other.cpus, &other.slots].map(|count| count.load(Ordering::Acquire));
+        self.kind.store(other.kind.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.reason.store(other.reason.load(Ordering::Relaxed), Ordering::Relaxed);
+        let Some(base) = self.start_tables(os, cpus, slots) else { return false };
         if other.behind.is_on() {
             self.behind.start_on(&other.behind, base + EMPTY_BYTES);
             self.front.start_on(&other.behind, base + EMPTY_BYTES);

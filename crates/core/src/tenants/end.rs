@@ -13,7 +13,7 @@ impl<O: Os> Tenants<O> {
     /// Ends a heap, or has it give no more blocks. Its name means nothing from then on.
     pub fn end(&self, store: &Store<O>, id: HeapId, how: Ending) -> Result<Result<(), Refusal>, Misuse> {
         let registry = self.registry.lock();
-        // One that waits for its blocks can still be ended at once.
+        // A heap that waits for its blocks can still be ended at once.
         let Some(tenant) = self.find(id) else { return Ok(Err(Refusal::Gone)) };
         let before = tenant.state.load(Ordering::Acquire);
         if before == ENDING || before == DRAINING && how == Ending::Drain {

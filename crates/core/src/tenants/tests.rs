@@ -1,11 +1,15 @@
+//! Blocks, names, limits and threads' heaps; in files of their own the ends, busy heaps, and any sequence of calls.
+
+mod busy;
+mod ends;
+mod steps;
+
 use crate::base::locks::Rank;
 use crate::base::memory::{fill, holds};
 use crate::class::UNIT_BYTES;
 use crate::heap::{Blocks, Ending, Heap, HeapId, Made, Refusal};
 use crate::os::fake::{Fake, Request};
 use crate::os::{Linux, Os};
-use proptest::prelude::*;
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -18,6 +22,19 @@ fn heap() -> Box<Heap<Fake>> {
 
 fn used(heap: &Heap<Fake>) -> u64 {
     heap.committed().in_spans
+}
+
+/// With sequences, where this machine has them: heaps that are busy get caches.
+fn real() -> Box<Heap<Linux>> {
+    Box::new(Heap::new(Linux::new()))
+}
+
+/// Makes a heap busy, and leaves blocks in its cache.
+fn busy<O: Os>(heap: &Heap<O>, id: HeapId) {
+    for step in 0..6000 {
+        let block = heap.allocate_in(id, 16, step % 300 + 1).unwrap();
+        heap.free(block);
+    }
 }
 
 #[test]
@@ -118,159 +135,6 @@ fn the_maker_of_a_heap_is_told_of_a_refusal_once_and_may_make_room() {
 }
 
 #[test]
-fn all_blocks_go_with_their_heap_and_the_pages_are_free_again() {
-    let heap = heap();
-    let kept = heap.allocate(1000);
-    let before = used(&heap);
-    let id = heap.make_heap(PLAIN).unwrap();
-    for step in 0..30_000 {
-        fill(heap.allocate_in(id, 16, step * 61 % 3000 + 1).unwrap(), 1, 1);
-    }
-    heap.allocate_in(id, 16, 9 << 20).unwrap();
-    assert!(used(&heap) > before + (40 << 20));
-    assert_eq!(heap.end_heap(id, Ending::FreeAll), Ok(()));
-    assert_eq!(used(&heap), before);
-    heap.verify();
-    // The memory serves others, and nobody is told of blocks that are gone.
-    let blocks: Vec<usize> = (0..20_000).map(|step| heap.allocate(step % 2000 + 1)).collect();
-    blocks.into_iter().chain([kept]).for_each(|block| heap.free(block));
-    heap.verify();
-}
-
-#[test]
-fn a_heap_that_is_reset_has_nothing_and_goes_on() {
-    let heap = heap();
-    let id = heap.make_heap(PLAIN).unwrap();
-    (0..5000).for_each(|step| _ = heap.allocate_in(id, 16, step % 900 + 1).unwrap());
-    assert_eq!(heap.reset_heap(id), Ok(()));
-    let stats = heap.heap_stats(id).unwrap();
-    assert_eq!((stats.live, stats.live_blocks, stats.bytes), (0, 0, 0));
-    let block = heap.allocate_in(id, 16, 50).unwrap();
-    heap.verify();
-    heap.free(block);
-}
-
-#[test]
-fn blocks_that_are_handed_over_are_the_parents_or_the_process_own() {
-    for has_parent in [false, true] {
-        let heap = heap();
-        let parent = if has_parent { heap.make_heap(PLAIN).unwrap() } else { HeapId::OWN };
-        let id = heap.make_heap(Made { parent, ..PLAIN }).unwrap();
-        let mut blocks: Vec<usize> =
-            (0..4000).map(|step| heap.allocate_in(id, 16, step * 7 % 5000 + 1).unwrap()).collect();
-        blocks.push(heap.allocate_in(id, 16, 1 << 20).unwrap());
-        blocks.iter().for_each(|block| fill(*block, 1, 9));
-        let live = heap.heap_stats(id).unwrap().live;
-        assert_eq!(heap.end_heap(id, Ending::HandOver), Ok(()));
-        heap.verify();
-        assert!(blocks.iter().all(|block| holds(*block, 1, 9)));
-        let owner = has_parent.then_some(parent);
-        assert!(blocks.iter().all(|block| heap.owner_heap(*block) == owner));
-        match owner {
-            Some(parent) => assert_eq!(heap.heap_stats(parent).unwrap().live, live),
-            None => assert_eq!(heap.stats().live, live),
-        }
-        blocks.into_iter().for_each(|block| heap.free(block));
-        heap.verify();
-        assert_eq!(heap.stats().live, 0);
-    }
-}
-
-#[test]
-fn blocks_are_freed_while_they_are_handed_to_a_parent() {
-    let heap = real();
-    for _ in 0..60 {
-        let parent = heap.make_heap(PLAIN).unwrap();
-        let id = heap.make_heap(Made { parent, ..PLAIN }).unwrap();
-        let sizes = (0..900).map(|step| if step % 9 == 0 { 300 << 10 } else { step * 7 % 5000 + 1 });
-        let blocks: Vec<usize> = sizes.map(|bytes| heap.allocate_in(id, 16, bytes).unwrap()).collect();
-        thread::scope(|scope| {
-            scope.spawn(|| heap.end_heap(id, Ending::HandOver).unwrap());
-            scope.spawn(|| blocks.iter().for_each(|block| Blocks::free(&*heap, *block)));
-        });
-        heap.verify();
-        assert_eq!(heap.heap_stats(parent).unwrap().live_blocks, 0);
-        heap.end_heap(parent, Ending::FreeAll).unwrap();
-        heap.verify();
-    }
-    assert_eq!(heap.stats().live, 0);
-}
-
-#[test]
-fn blocks_are_freed_while_they_are_handed_to_the_process() {
-    let heap = real();
-    for _ in 0..60 {
-        let id = heap.make_heap(PLAIN).unwrap();
-        let sizes = (0..900).map(|step| if step % 9 == 0 { 300 << 10 } else { step * 7 % 5000 + 1 });
-        let blocks: Vec<usize> = sizes.map(|bytes| heap.allocate_in(id, 16, bytes).unwrap()).collect();
-        thread::scope(|scope| {
-            scope.spawn(|| heap.end_heap(id, Ending::HandOver).unwrap());
-            scope.spawn(|| {
-                for (index, block) in blocks.iter().enumerate() {
-                    let grown = if index % 2 == 0 { Blocks::reallocate(&*heap, *block, 700) } else { *block };
-                    assert!(grown != 0 && heap.usable_bytes(grown) != 0);
-                    Blocks::free(&*heap, grown);
-                }
-            });
-        });
-        heap.verify();
-    }
-    assert_eq!(heap.stats().live, 0);
-}
-
-#[test]
-fn a_heap_that_drains_goes_also_if_the_last_thread_in_it_is_refused() {
-    let heap = real();
-    for _ in 0..200 {
-        let id = heap.make_heap(Made { limit: Some(4 << 20), ..PLAIN }).unwrap();
-        thread::scope(|scope| {
-            scope.spawn(|| (0..6).for_each(|_| _ = heap.allocate_in(id, 16, 5 << 20)));
-            scope.spawn(|| heap.end_heap(id, Ending::Drain).unwrap());
-        });
-        assert!(heap.heap_stats(id).is_none());
-    }
-    heap.verify();
-}
-
-#[test]
-fn a_heap_that_drains_gives_nothing_and_goes_with_its_last_block() {
-    let heap = heap();
-    let id = heap.make_heap(PLAIN).unwrap();
-    let blocks = [10, 5000, 1 << 20].map(|bytes| heap.allocate_in(id, 16, bytes).unwrap());
-    assert_eq!(heap.end_heap(id, Ending::Drain), Ok(()));
-    assert_eq!(heap.allocate_in(id, 16, 1), Err(Refusal::Gone));
-    assert_eq!(heap.end_heap(id, Ending::Drain), Err(Refusal::Gone));
-    assert_eq!(heap.reallocate(blocks[0], 2000), 0, "nor does it grow one");
-    for (index, block) in blocks.into_iter().enumerate() {
-        let stats = heap.heap_stats(id).expect("it is there as long as a block is");
-        assert_eq!((stats.live_blocks, stats.is_draining), (3 - index as u64, true));
-        heap.free(block);
-    }
-    assert!(heap.heap_stats(id).is_none());
-    heap.verify();
-    let (empty, forced) = (heap.make_heap(PLAIN).unwrap(), heap.make_heap(PLAIN).unwrap());
-    assert_eq!(heap.end_heap(empty, Ending::Drain), Ok(()));
-    assert!(heap.heap_stats(empty).is_none(), "there is nothing to wait for");
-    heap.allocate_in(forced, 16, 100).unwrap();
-    assert_eq!(heap.end_heap(forced, Ending::Drain), Ok(()));
-    assert_eq!(heap.end_heap(forced, Ending::FreeAll), Ok(()), "nor does its owner have to");
-    heap.verify();
-}
-
-#[test]
-fn a_heap_with_others_below_it_does_not_end() {
-    let heap = heap();
-    let outer = heap.make_heap(PLAIN).unwrap();
-    let inner = heap.make_heap(Made { parent: outer, ..PLAIN }).unwrap();
-    for how in [Ending::FreeAll, Ending::HandOver, Ending::Drain] {
-        assert_eq!(heap.end_heap(outer, how), Err(Refusal::HasChildren));
-    }
-    heap.end_heap(inner, Ending::FreeAll).unwrap();
-    assert_eq!(heap.end_heap(outer, Ending::FreeAll), Ok(()));
-    assert_eq!(heap.make_heap(Made { parent: outer, ..PLAIN }), Err(Refusal::Gone));
-}
-
-#[test]
 fn a_block_that_is_resized_stays_in_its_heap() {
     let heap = heap();
     let [id, other] = [(); 2].map(|()| heap.make_heap(PLAIN).unwrap());
@@ -340,18 +204,6 @@ fn a_block_that_is_freed_twice_is_found() {
     let blocks = [(); 2].map(|()| heap.allocate_in(id, 16, 100).unwrap());
     heap.free(blocks[0]);
     heap.free(blocks[0]);
-}
-
-#[test]
-#[should_panic]
-fn a_block_that_is_freed_after_its_heap_is_found() {
-    let mut os = Fake::default();
-    os.panics = true;
-    let heap = Box::new(Heap::new(os));
-    let id = heap.make_heap(PLAIN).unwrap();
-    let block = heap.allocate_in(id, 16, 100).unwrap();
-    heap.end_heap(id, Ending::FreeAll).unwrap();
-    heap.free(block);
 }
 
 #[test]
@@ -439,283 +291,4 @@ fn each_block_of_a_heap_is_told_of() {
     told.sort_unstable();
     blocks.sort_unstable();
     assert_eq!(told, blocks);
-}
-
-/// With sequences, where this machine has them: heaps that are busy get caches.
-fn real() -> Box<Heap<Linux>> {
-    Box::new(Heap::new(Linux::new()))
-}
-
-/// Makes a heap busy, and leaves blocks in its cache.
-fn busy<O: Os>(heap: &Heap<O>, id: HeapId) {
-    for step in 0..6000 {
-        let block = heap.allocate_in(id, 16, step % 300 + 1).unwrap();
-        heap.free(block);
-    }
-}
-
-#[test]
-fn a_busy_heap_has_a_cache_and_its_blocks_are_counted_as_before() {
-    let heap = real();
-    let id = heap.make_heap(PLAIN).unwrap();
-    let mut blocks = Vec::new();
-    for round in 0..40 {
-        for step in 0..400 {
-            let block = heap.allocate_in(id, 16, step * 7 % 3000 + 1).unwrap();
-            fill(block, step * 7 % 3000 + 1, round as u8);
-            blocks.push((block, step * 7 % 3000 + 1, round as u8));
-        }
-        for _ in 0..350 {
-            let (block, bytes, mark) = blocks.swap_remove(blocks.len() * 7 / 11);
-            assert!(holds(block, bytes, mark));
-            Blocks::free(&*heap, block);
-        }
-        assert_eq!(heap.heap_stats(id).unwrap().live_blocks, blocks.len() as u64);
-    }
-    let cached = heap.tenants.cached_of(heap.tenants.find(id).unwrap());
-    assert!(cached.1 > 0, "a cache holds something");
-    assert!(heap.central.budget.taken() as u64 >= cached.0);
-    heap.verify();
-    blocks.into_iter().for_each(|(block, ..)| Blocks::free(&*heap, block));
-    assert_eq!(heap.heap_stats(id).unwrap().live, 0);
-    heap.release_heap(id);
-    assert_eq!(heap.tenants.cached_of(heap.tenants.find(id).unwrap()), (0, 0));
-    heap.verify();
-}
-
-#[test]
-fn a_busy_heap_ends_whole_in_each_way_and_another_has_its_cache_then() {
-    for how in [Ending::FreeAll, Ending::HandOver, Ending::Drain] {
-        let heap = real();
-        for _ in 0..3 {
-            let id = heap.make_heap(PLAIN).unwrap();
-            busy(&*heap, id);
-            let kept: Vec<usize> =
-                (0..500).map(|step| heap.allocate_in(id, 16, step % 300 + 1).unwrap()).collect();
-            assert!(heap.tenants.find(id).unwrap().cache().is_some());
-            heap.verify();
-            heap.end_heap(id, how).unwrap();
-            heap.verify();
-            if how != Ending::FreeAll {
-                kept.into_iter().for_each(|block| Blocks::free(&*heap, block));
-            }
-            assert!(heap.heap_stats(id).is_none());
-        }
-        heap.release(0);
-        heap.verify();
-        assert_eq!((heap.stats().live, heap.stats().vcpu_caches), (0, 0));
-    }
-}
-
-#[test]
-fn a_limit_takes_back_what_caches_hold_before_it_refuses() {
-    let heap = real();
-    let id = heap.make_heap(Made { limit: Some(4 << 20), ..PLAIN }).unwrap();
-    busy(&*heap, id);
-    let small: Vec<usize> = (0..).map_while(|_| heap.allocate_in(id, 16, 1000).ok()).collect();
-    assert!(small.len() > 3000);
-    small.into_iter().for_each(|block| Blocks::free(&*heap, block));
-    assert!(heap.allocate_in(id, 16, 3 << 20).is_ok(), "all but some spans of it is free");
-    heap.verify();
-}
-
-#[test]
-fn a_heap_that_is_quiet_loses_its_cache() {
-    let heap = real();
-    let id = heap.make_heap(PLAIN).unwrap();
-    busy(&*heap, id);
-    let has_cache = || heap.tenants.find(id).unwrap().cache().is_some();
-    assert!(has_cache());
-    for _ in 0..400 {
-        heap.tick(true);
-    }
-    assert!(!has_cache());
-    busy(&*heap, id);
-    assert!(has_cache());
-    heap.verify();
-}
-
-#[test]
-#[should_panic]
-fn a_cached_block_that_is_freed_again_is_found() {
-    let mut os = Fake::default();
-    (os.panics, os.has_sequences) = (true, true);
-    let heap = Box::new(Heap::new(os));
-    let id = heap.make_heap(PLAIN).unwrap();
-    busy(&*heap, id);
-    let blocks: Vec<usize> = (0..20).map(|_| heap.allocate_in(id, 16, 40).unwrap()).collect();
-    blocks.iter().for_each(|block| Blocks::free(&*heap, *block));
-    Blocks::free(&*heap, blocks[3]);
-}
-
-#[test]
-fn threads_of_several_heaps_free_each_others_blocks_while_heaps_come_and_go() {
-    let heap = real();
-    let (slots, turns) = ([const { AtomicUsize::new(0) }; 64], 12_000);
-    thread::scope(|scope| {
-        for thread in 0..8usize {
-            let (heap, slots) = (&heap, &slots);
-            scope.spawn(move || {
-                let mut id = heap.make_heap(PLAIN).unwrap();
-                for turn in 0..turns {
-                    let bytes = (turn * 37 + thread * 11) % 2000 + 1;
-                    let block = heap.allocate_in(id, 16, bytes).unwrap();
-                    fill(block, bytes, (block >> 4) as u8);
-                    let old = slots[(turn * 13 + thread) % slots.len()].swap(block, Ordering::AcqRel);
-                    if old != 0 {
-                        assert!(holds(old, 1, (old >> 4) as u8));
-                        Blocks::free(&**heap, old);
-                    }
-                    if turn % 3000 == 2999 {
-                        let how = if turn % 2 == thread % 2 { Ending::HandOver } else { Ending::Drain };
-                        heap.end_heap(id, how).unwrap();
-                        id = heap.make_heap(PLAIN).unwrap();
-                    }
-                }
-            });
-        }
-    });
-    slots
-        .iter()
-        .map(|slot| slot.load(Ordering::Relaxed))
-        .filter(|block| *block != 0)
-        .for_each(|block| heap.free(block));
-    heap.release(0);
-    heap.verify();
-    assert_eq!(heap.stats().live, 0);
-    let mut left = 0;
-    heap.each_heap(|_| left += 1);
-    assert_eq!(left, 8, "heaps that drained are gone");
-}
-
-#[derive(Clone, Debug)]
-enum Step {
-    Make(usize, usize),
-    Take(usize, usize, u32),
-    Free(usize),
-    Resize(usize, usize),
-    End(usize, u8),
-    Reset(usize),
-    Tidy(usize),
-    Limit(usize, usize),
-    Own(usize),
-    Busy(usize),
-}
-
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let any = any::<usize>;
-    let bytes = || prop_oneof![1usize..600, 1usize..40_000, 200_000usize..900_000];
-    let step = prop_oneof![
-        2 => (any(), 0usize..64).prop_map(|(parent, units)| Step::Make(parent, units)),
-        10 => (any(), bytes(), 4u32..16).prop_map(|(heap, bytes, shift)| Step::Take(heap, bytes, shift)),
-        6 => any().prop_map(Step::Free),
-        3 => (any(), bytes()).prop_map(|(block, bytes)| Step::Resize(block, bytes)),
-        1 => (any(), 0u8..3).prop_map(|(heap, how)| Step::End(heap, how)),
-        1 => any().prop_map(Step::Reset),
-        1 => any().prop_map(Step::Tidy),
-        1 => (any(), 0usize..64).prop_map(|(heap, units)| Step::Limit(heap, units)),
-        2 => bytes().prop_map(Step::Own),
-        1 => any().prop_map(Step::Busy),
-    ];
-    prop::collection::vec(step, 1..120)
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
-
-    #[test]
-    fn heaps_hold_what_they_should_in_any_sequence(steps in steps()) {
-        let heap = real();
-        let (mut heaps, mut parents) = (vec![HeapId::OWN], BTreeMap::new());
-        // Address, heap, bytes, mark.
-        let mut blocks: Vec<(usize, HeapId, usize, u8)> = Vec::new();
-        let mut mark = 0u8;
-        for step in steps {
-            mark = mark.wrapping_add(1);
-            match step {
-                Step::Make(parent, units) => {
-                    let parent = heaps[parent % heaps.len()];
-                    let limit = Some(units * UNIT_BYTES * 4).filter(|limit| *limit != 0);
-                    if let Ok(id) = heap.make_heap(Made { parent, limit, ..PLAIN }) {
-                        heaps.push(id);
-                        parents.insert(id.0, parent);
-                    }
-                }
-                Step::Take(which, bytes, shift) => {
-                    let id = heaps[which % heaps.len()];
-                    if let Ok(block) = heap.allocate_in(id, 1 << shift, bytes) {
-                        prop_assert_eq!(block % (1 << shift), 0);
-                        fill(block, bytes, mark);
-                        blocks.push((block, id, bytes, mark));
-                    }
-                }
-                Step::Own(bytes) => {
-                    let block = heap.allocate(bytes);
-                    fill(block, bytes, mark);
-                    blocks.push((block, HeapId::OWN, bytes, mark));
-                }
-                Step::Free(which) if !blocks.is_empty() => {
-                    let (block, _, bytes, mark) = blocks.swap_remove(which % blocks.len());
-                    prop_assert!(holds(block, bytes, mark));
-                    Blocks::free(&*heap, block);
-                }
-                Step::Resize(which, bytes) if !blocks.is_empty() => {
-                    let which = which % blocks.len();
-                    let (block, id, length, old) = blocks[which];
-                    let moved = heap.reallocate(block, bytes);
-                    if moved != 0 {
-                        prop_assert!(holds(moved, length.min(bytes), old));
-                        fill(moved, bytes, mark);
-                        blocks[which] = (moved, id, bytes, mark);
-                    }
-                }
-                Step::End(which, how) if heaps.len() > 1 => {
-                    let at = 1 + which % (heaps.len() - 1);
-                    let id = heaps[at];
-                    let has_children = heaps.iter().any(|heap| parents.get(&heap.0) == Some(&id));
-                    let how = [Ending::FreeAll, Ending::HandOver][how as usize % 2];
-                    let ended = heap.end_heap(id, how);
-                    prop_assert_eq!(ended.is_err(), has_children);
-                    if ended.is_ok() {
-                        heaps.remove(at);
-                        let parent = parents[&id.0];
-                        match how {
-                            Ending::FreeAll => blocks.retain(|block| block.1 != id),
-                            _ => blocks.iter_mut().filter(|block| block.1 == id).for_each(|block| block.1 = parent),
-                        }
-                    }
-                }
-                Step::Reset(which) if heaps.len() > 1 => {
-                    let id = heaps[1 + which % (heaps.len() - 1)];
-                    prop_assert_eq!(heap.reset_heap(id), Ok(()));
-                    blocks.retain(|block| block.1 != id);
-                }
-                Step::Busy(which) if heaps.len() > 1 => {
-                    for step in 0..1500 {
-                        let id = heaps[1 + which % (heaps.len() - 1)];
-                        heap.allocate_in(id, 16, step % 90 + 1).into_iter().for_each(|block| heap.free(block));
-                    }
-                }
-                Step::Tidy(which) => {
-                    heap.release_heap(heaps[which % heaps.len()]);
-                }
-                Step::Limit(which, units) => {
-                    let limit = Some(units * UNIT_BYTES * 4).filter(|limit| *limit != 0);
-                    let _ = heap.set_heap_limit(heaps[which % heaps.len()], limit);
-                }
-                _ => {}
-            }
-        }
-        heap.verify();
-        for (block, id, bytes, mark) in &blocks {
-            prop_assert!(holds(*block, *bytes, *mark));
-            prop_assert_eq!(heap.owner_heap(*block).unwrap_or(HeapId::OWN), *id);
-        }
-        for id in &heaps[1..] {
-            let live = blocks.iter().filter(|block| block.1 == *id).count();
-            prop_assert_eq!(heap.heap_stats(*id).unwrap().live_blocks, live as u64);
-        }
-        blocks.into_iter().for_each(|(block, ..)| heap.free(block));
-        heap.verify();
-    }
 }

@@ -1,0 +1,168 @@
+//! Ends of heaps: all blocks freed, handed over, or waited for.
+
+use super::*;
+
+#[test]
+fn all_blocks_go_with_their_heap_and_the_pages_are_free_again() {
+    let heap = heap();
+    let kept = heap.allocate(1000);
+    let before = used(&heap);
+    let id = heap.make_heap(PLAIN).unwrap();
+    for step in 0..30_000 {
+        fill(heap.allocate_in(id, 16, step * 61 % 3000 + 1).unwrap(), 1, 1);
+    }
+    heap.allocate_in(id, 16, 9 << 20).unwrap();
+    assert!(used(&heap) > before + (40 << 20));
+    assert_eq!(heap.end_heap(id, Ending::FreeAll), Ok(()));
+    assert_eq!(used(&heap), before);
+    heap.verify();
+    // The memory serves others, and nobody is told of blocks that are gone.
+    let blocks: Vec<usize> = (0..20_000).map(|step| heap.allocate(step % 2000 + 1)).collect();
+    blocks.into_iter().chain([kept]).for_each(|block| heap.free(block));
+    heap.verify();
+}
+
+#[test]
+fn a_heap_that_is_reset_has_nothing_and_goes_on() {
+    let heap = heap();
+    let id = heap.make_heap(PLAIN).unwrap();
+    (0..5000).for_each(|step| _ = heap.allocate_in(id, 16, step % 900 + 1).unwrap());
+    assert_eq!(heap.reset_heap(id), Ok(()));
+    let stats = heap.heap_stats(id).unwrap();
+    assert_eq!((stats.live, stats.live_blocks, stats.bytes), (0, 0, 0));
+    let block = heap.allocate_in(id, 16, 50).unwrap();
+    heap.verify();
+    heap.free(block);
+}
+
+#[test]
+fn blocks_that_are_handed_over_are_the_parents_or_the_process_own() {
+    for has_parent in [false, true] {
+        let heap = heap();
+        let parent = if has_parent { heap.make_heap(PLAIN).unwrap() } else { HeapId::OWN };
+        let id = heap.make_heap(Made { parent, ..PLAIN }).unwrap();
+        let mut blocks: Vec<usize> =
+            (0..4000).map(|step| heap.allocate_in(id, 16, step * 7 % 5000 + 1).unwrap()).collect();
+        blocks.push(heap.allocate_in(id, 16, 1 << 20).unwrap());
+        blocks.iter().for_each(|block| fill(*block, 1, 9));
+        let live = heap.heap_stats(id).unwrap().live;
+        assert_eq!(heap.end_heap(id, Ending::HandOver), Ok(()));
+        heap.verify();
+        assert!(blocks.iter().all(|block| holds(*block, 1, 9)));
+        let owner = has_parent.then_some(parent);
+        assert!(blocks.iter().all(|block| heap.owner_heap(*block) == owner));
+        match owner {
+            Some(parent) => assert_eq!(heap.heap_stats(parent).unwrap().live, live),
+            None => assert_eq!(heap.stats().live, live),
+        }
+        blocks.into_iter().for_each(|block| heap.free(block));
+        heap.verify();
+        assert_eq!(heap.stats().live, 0);
+    }
+}
+
+#[test]
+fn blocks_are_freed_while_they_are_handed_to_a_parent() {
+    let heap = real();
+    for _ in 0..60 {
+        let parent = heap.make_heap(PLAIN).unwrap();
+        let id = heap.make_heap(Made { parent, ..PLAIN }).unwrap();
+        let sizes = (0..900).map(|step| if step % 9 == 0 { 300 << 10 } else { step * 7 % 5000 + 1 });
+        let blocks: Vec<usize> = sizes.map(|bytes| heap.allocate_in(id, 16, bytes).unwrap()).collect();
+        thread::scope(|scope| {
+            scope.spawn(|| heap.end_heap(id, Ending::HandOver).unwrap());
+            scope.spawn(|| blocks.iter().for_each(|block| Blocks::free(&*heap, *block)));
+        });
+        heap.verify();
+        assert_eq!(heap.heap_stats(parent).unwrap().live_blocks, 0);
+        heap.end_heap(parent, Ending::FreeAll).unwrap();
+        heap.verify();
+    }
+    assert_eq!(heap.stats().live, 0);
+}
+
+#[test]
+fn blocks_are_freed_while_they_are_handed_to_the_process() {
+    let heap = real();
+    for _ in 0..60 {
+        let id = heap.make_heap(PLAIN).unwrap();
+        let sizes = (0..900).map(|step| if step % 9 == 0 { 300 << 10 } else { step * 7 % 5000 + 1 });
+        let blocks: Vec<usize> = sizes.map(|bytes| heap.allocate_in(id, 16, bytes).unwrap()).collect();
+        thread::scope(|scope| {
+            scope.spawn(|| heap.end_heap(id, Ending::HandOver).unwrap());
+            scope.spawn(|| {
+                for (index, block) in blocks.iter().enumerate() {
+                    let grown = if index % 2 == 0 { Blocks::reallocate(&*heap, *block, 700) } else { *block };
+                    assert!(grown != 0 && heap.usable_bytes(grown) != 0);
+                    Blocks::free(&*heap, grown);
+                }
+            });
+        });
+        heap.verify();
+    }
+    assert_eq!(heap.stats().live, 0);
+}
+
+#[test]
+fn a_heap_that_drains_goes_also_if_the_last_thread_in_it_is_refused() {
+    let heap = real();
+    for _ in 0..200 {
+        let id = heap.make_heap(Made { limit: Some(4 << 20), ..PLAIN }).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| (0..6).for_each(|_| _ = heap.allocate_in(id, 16, 5 << 20)));
+            scope.spawn(|| heap.end_heap(id, Ending::Drain).unwrap());
+        });
+        assert!(heap.heap_stats(id).is_none());
+    }
+    heap.verify();
+}
+
+#[test]
+fn a_heap_that_drains_gives_nothing_and_goes_with_its_last_block() {
+    let heap = heap();
+    let id = heap.make_heap(PLAIN).unwrap();
+    let blocks = [10, 5000, 1 << 20].map(|bytes| heap.allocate_in(id, 16, bytes).unwrap());
+    assert_eq!(heap.end_heap(id, Ending::Drain), Ok(()));
+    assert_eq!(heap.allocate_in(id, 16, 1), Err(Refusal::Gone));
+    assert_eq!(heap.end_heap(id, Ending::Drain), Err(Refusal::Gone));
+    assert_eq!(heap.reallocate(blocks[0], 2000), 0, "nor does it grow one");
+    for (index, block) in blocks.into_iter().enumerate() {
+        let stats = heap.heap_stats(id).expect("it is there as long as a block is");
+        assert_eq!((stats.live_blocks, stats.is_draining), (3 - index as u64, true));
+        heap.free(block);
+    }
+    assert!(heap.heap_stats(id).is_none());
+    heap.verify();
+    let (empty, forced) = (heap.make_heap(PLAIN).unwrap(), heap.make_heap(PLAIN).unwrap());
+    assert_eq!(heap.end_heap(empty, Ending::Drain), Ok(()));
+    assert!(heap.heap_stats(empty).is_none(), "there is nothing to wait for");
+    heap.allocate_in(forced, 16, 100).unwrap();
+    assert_eq!(heap.end_heap(forced, Ending::Drain), Ok(()));
+    assert_eq!(heap.end_heap(forced, Ending::FreeAll), Ok(()), "nor does its owner have to");
+    heap.verify();
+}
+
+#[test]
+fn a_heap_with_others_below_it_does_not_end() {
+    let heap = heap();
+    let outer = heap.make_heap(PLAIN).unwrap();
+    let inner = heap.make_heap(Made { parent: outer, ..PLAIN }).unwrap();
+    for how in [Ending::FreeAll, Ending::HandOver, Ending::Drain] {
+        assert_eq!(heap.end_heap(outer, how), Err(Refusal::HasChildren));
+    }
+    heap.end_heap(inner, Ending::FreeAll).unwrap();
+    assert_eq!(heap.end_heap(outer, Ending::FreeAll), Ok(()));
+    assert_eq!(heap.make_heap(Made { parent: outer, ..PLAIN }), Err(Refusal::Gone));
+}
+
+#[test]
+#[should_panic]
+fn a_block_that_is_freed_after_its_heap_is_found() {
+    let mut os = Fake::default();
+    os.panics = true;
+    let heap = Box::new(Heap::new(os));
+    let id = heap.make_heap(PLAIN).unwrap();
+    let block = heap.allocate_in(id, 16, 100).unwrap();
+    heap.end_heap(id, Ending::FreeAll).unwrap();
+    heap.free(block);
+}
