@@ -117,6 +117,10 @@ int vcm_heap_reset(vcm_heap heap);
 /* Sets its limit, 0 for none; what it has stays. 0; ENOENT. */
 int vcm_heap_set_limit(vcm_heap heap, size_t limit);
 
+/* How long pages of its spans are idle before they go to the system, in nanoseconds; UINT64_MAX: as long as release_delay, as in
+   a new heap. Counted in quarters of release_delay, one at least. 0; ENOENT. */
+int vcm_heap_set_release_delay(vcm_heap heap, uint64_t nanoseconds);
+
 /* Gives memory in its spans that nobody uses back to the system. The bytes. */
 size_t vcm_heap_release(vcm_heap heap);
 

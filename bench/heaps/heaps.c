@@ -1,7 +1,9 @@
 /* Heaps of tenants, on three allocators: what a heap costs, what it holds, and how long its end takes.
 
      heaps vcmalloc|jemalloc|mimalloc idle HEAPS           RSS a heap, with 1 KiB live in each
-     heaps vcmalloc|jemalloc|mimalloc end MIB huge|small   a heap of blocks of 16 to 128 bytes ends; one munmap beside it
+     heaps vcmalloc|jemalloc|mimalloc end MIB huge|small   a heap of blocks of 16 to 128 bytes ends, with a second thread in the
+                                                           process; one munmap beside it
+     heaps vcmalloc|jemalloc|mimalloc alone MIB huge|small the same in a process of one thread
      heaps vcmalloc|jemalloc|mimalloc pair THREADS         nanoseconds of a pair: malloc, in a scope, by the heap's function
      heaps vcmalloc|jemalloc|mimalloc churn                heaps made and ended in a second
 
@@ -97,7 +99,16 @@ static void idle(int heaps) {
     printf("idle %d heaps: %.2f KiB each, %.2f us each\n", heaps, (rss_kib() - before) / heaps, (now() - start) * 1e6 / heaps);
 }
 
-static void end(size_t mib, int is_huge) {
+static void *sleeps(void *argument) {
+    for (;;)
+        pause();
+    return argument;
+}
+
+static void end(size_t mib, int is_huge, int is_alone) {
+    pthread_t thread;
+    if (!is_alone)
+        pthread_create(&thread, NULL, sleeps, NULL);
     uintptr_t made = heap.make();
     unsigned random = 1;
     size_t bytes = 0, blocks = 0;
@@ -219,8 +230,8 @@ int main(int count, char **words) {
     }
     if (!strcmp(words[2], "idle"))
         idle(atoi(words[3]));
-    else if (!strcmp(words[2], "end"))
-        end((size_t)atol(words[3]), count > 4 && !strcmp(words[4], "huge"));
+    else if (!strcmp(words[2], "end") || !strcmp(words[2], "alone"))
+        end((size_t)atol(words[3]), count > 4 && !strcmp(words[4], "huge"), *words[2] == 'a');
     else if (!strcmp(words[2], "pair"))
         threads = atoi(words[3]), pair();
     else

@@ -9,11 +9,20 @@
 #include "case.h"
 #include <dlfcn.h>
 #include <malloc.h>
+#include "../../include/vcmalloc.h"
 
 enum { MOST_THREADS = 24, SHARED = 512, MOST_ROUNDS = 100000 };
 
-static atomic_long operations, churned, signals_handled, exchanged;
+static atomic_long operations, churned, signals_handled, exchanged, tenants, refused;
 static long forks, orphans, plugins, changes, releases;
+
+static __typeof__(vcm_heap_new) *heap_new;
+static __typeof__(vcm_heap_malloc) *heap_malloc;
+static __typeof__(vcm_heap_push) *heap_push;
+static __typeof__(vcm_heap_pop) *heap_pop;
+static __typeof__(vcm_heap_destroy) *heap_destroy;
+/* All tenants' heaps are below this one, whose limit they reach together; and one that all threads use. */
+static vcm_heap above_all, common;
 
 static int (*set_option)(const char *, const char *);
 static size_t (*release_memory)(size_t);
@@ -38,6 +47,43 @@ static void exchange(unsigned *random) {
     atomic_fetch_add(&exchanged, 1);
 }
 
+/* A heap with blocks by its function and by malloc, of which others may have some; it ends in one of the three ways. */
+static void have_a_tenant(unsigned *random) {
+    enum { BLOCKS = 300 };
+    unsigned char *block[BLOCKS];
+    size_t bytes[BLOCKS];
+    struct vcm_heap_options options = {.size = sizeof options, .parent = above_all, .limit = 4 << 20};
+    vcm_heap heap = heap_new("soak", &options);
+    EXPECT(heap != VCM_HEAP_NONE, "a heap");
+    int gives_away = next_random(random) % 2;
+    vcm_heap before = heap_push(heap);
+    for (int i = 0; i < BLOCKS; i++) {
+        bytes[i] = 16 + next_random(random) % (i % 50 ? 900 : 400000);
+        block[i] = i % 3 ? malloc(bytes[i]) : heap_malloc(heap, bytes[i]);
+        if (block[i] == NULL) {
+            atomic_fetch_add(&refused, 1);
+            continue;
+        }
+        block[i][0] = block[i][bytes[i] - 1] = (unsigned char)i;
+        if (gives_away && i % 10 == 0)
+            exchange(random);
+    }
+    heap_pop(before);
+    int mode = gives_away ? 1 + next_random(random) % 2 : 0;
+    int frees_first = next_random(random) % 2;
+    for (int end = 0; end < 2; end++) {
+        if (end == frees_first)
+            EXPECT(heap_destroy(heap, mode) == 0, "the end of a heap");
+        /* What was handed over, or keeps its heap waiting, lives. */
+        else if (frees_first || gives_away)
+            for (int i = 0; i < BLOCKS; i++) {
+                EXPECT(!block[i] || (block[i][0] == (unsigned char)i && block[i][bytes[i] - 1] == (unsigned char)i), "a tenant's block");
+                free(block[i]);
+            }
+    }
+    atomic_fetch_add(&tenants, 1);
+}
+
 static void *short_life(void *seed) {
     work_and_free((unsigned)(uintptr_t)seed, 200);
     atomic_fetch_add(&churned, 1);
@@ -48,7 +94,12 @@ static void *long_life(void *argument) {
     struct Slot slot[SLOTS_ON_STACK] = {0};
     unsigned random = (unsigned)(uintptr_t)argument * 7919 + 1;
     for (unsigned round = 0; !atomic_load(&stop_working); round++) {
+        vcm_heap before = common && round % 4 == 1 ? heap_push(common) : VCM_HEAP_NONE;
         work(slot, SLOTS_ON_STACK, random + round, 200);
+        if (before != VCM_HEAP_NONE)
+            heap_pop(before);
+        if (common && round % 32 == 3)
+            have_a_tenant(&random);
         for (int i = 0; i < 40; i++)
             exchange(&random);
         atomic_fetch_add(&operations, 240);
@@ -170,6 +221,15 @@ int main(int argc, char **argv) {
     statistics = (size_t(*)(char *, size_t))dlsym(RTLD_DEFAULT, "vcm_stats_text");
     struct sigaction action = {.sa_handler = allocate_in_handler, .sa_flags = SA_RESTART};
     sigaction(SIGUSR1, &action, NULL);
+    heap_new = (__typeof__(heap_new))dlsym(RTLD_DEFAULT, "vcm_heap_new");
+    if (heap_new) {
+        heap_malloc = (__typeof__(heap_malloc))dlsym(RTLD_DEFAULT, "vcm_heap_malloc");
+        heap_push = (__typeof__(heap_push))dlsym(RTLD_DEFAULT, "vcm_heap_push");
+        heap_pop = (__typeof__(heap_pop))dlsym(RTLD_DEFAULT, "vcm_heap_pop");
+        heap_destroy = (__typeof__(heap_destroy))dlsym(RTLD_DEFAULT, "vcm_heap_destroy");
+        above_all = heap_new("above all", &(struct vcm_heap_options){.size = sizeof(struct vcm_heap_options), .limit = 24 << 20});
+        common = heap_new("common", NULL);
+    }
     printf("| round | minute | operations | RSS under load, KiB | RSS after it, KiB |\n|---|---|---|---|---|\n");
     long round = 0;
     for (double start = seconds(); round < MOST_ROUNDS && seconds() < start + minutes * 60; round++) {
@@ -187,9 +247,10 @@ int main(int argc, char **argv) {
     long quarter = round / 4 > 0 ? round / 4 : 1;
     long first = median(stays, quarter), last = median(stays + round - quarter, quarter);
     printf("\n%ld rounds; %ld operations with checked contents, %ld blocks freed by other threads, %ld short threads, %ld"
-           " handlers that allocated, %ld children of fork, %ld of _Fork, %ld plugins, %ld changes of limits, %ld releases\n",
+           " handlers that allocated, %ld children of fork, %ld of _Fork, %ld plugins, %ld changes of limits, %ld releases, %ld heaps of tenants,"
+           " %ld requests that their limits refused\n",
            round, atomic_load(&operations), atomic_load(&exchanged), atomic_load(&churned), atomic_load(&signals_handled),
-           forks, orphans, plugins, changes, releases);
+           forks, orphans, plugins, changes, releases, atomic_load(&tenants), atomic_load(&refused));
     printf("\nIn memory after a round: %ld KiB in the first quarter of the rounds, %ld KiB in the last; drift %+ld KiB.\n",
            first, last, last - first);
     static char text[8192];

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// The measurements of a session.
 #[derive(Args)]
 pub struct Choice {
-    /// Sets (whole, hardened, watching, idle, rust, untuned) and parts of names, with commas [default: whole]
+    /// Sets (whole, hardened, watching, idle, rust, untuned, servers) and parts of names, with commas [default: whole]
     #[arg(long, value_delimiter = ',')]
     pub only: Vec<String>,
     /// Names of allocators, with commas; `default` and `all` are groups

@@ -14,7 +14,7 @@ macro_rules! texts {
 #[rustfmt::skip]
 const TEXTS: &[(&str, &str)] = texts![
     "application.py" "arrays.py" "clients.py" "factorial.bc" "fill.sh" "hash.pl" "keys.awk" "make.py" "objects.py" "objects.rb"
-    "php.conf" "rows.cc" "rows.php" "rows.sql" "search.smt2" "sorts.sh" "strings.rb" "tables.lua" "tags.jq" "tree.py" "untuned.py"
+    "php.conf" "rows.cc" "rows.php" "rows.sql" "search.smt2" "servers.py" "sorts.sh" "strings.rb" "tables.lua" "tags.jq" "tree.py" "untuned.py"
 ];
 
 /// The text of an input that is kept as a file.
@@ -31,12 +31,15 @@ pub fn read(name: &str, ground: &Ground) -> Result<Vec<u8>> {
     }
 }
 
-/// A function of `untuned.py` has the name of the file or folder that it makes.
-fn is_untuned(name: &str) -> bool {
-    text("untuned.py").is_some_and(|script| script.contains(&format!("\ndef {}(", name.replace('.', "_"))))
+/// The script that makes an input: one of its functions has the name of the file or folder.
+fn maker(name: &str) -> Option<&'static str> {
+    let function = format!("\ndef {}(", name.replace('.', "_"));
+    ["untuned.py", "servers.py"]
+        .into_iter()
+        .find(|script| text(script).is_some_and(|text| text.contains(&function)))
 }
 
-/// Makes an input in the folder: a text, what `make.py` or `untuned.py` generates, or a new PostgreSQL.
+/// Makes an input in the folder: a text, what `make.py` or a [`maker`] generates, or a new PostgreSQL.
 pub fn make(name: &str, ground: &Ground) -> Result<()> {
     let found = |need: &str| ground.found(need).map_err(anyhow::Error::msg);
     let mut command = match name {
@@ -51,18 +54,20 @@ pub fn make(name: &str, ground: &Ground) -> Result<()> {
             initdb.args(["-D", "data", "-U", "idle", "-A", "trust", "--no-sync", "--locale=C"]);
             initdb
         }
-        name if is_untuned(name) => {
-            make("make.py", ground)?;
-            make("untuned.py", ground)?;
-            let mut python = Command::new(found("python3")?);
-            python.args(["untuned.py", name, &ground.port.to_string()]);
-            python
-        }
-        name => {
-            let Some(text) = text(name) else { bail!("there is no input '{name}'") };
-            let text = text.replace("{port}", &ground.port.to_string());
-            return fs::write(ground.folder().join(name), text).context("cannot write");
-        }
+        name => match (maker(name), text(name)) {
+            (Some(script), _) => {
+                make("make.py", ground)?;
+                make(script, ground)?;
+                let mut python = Command::new(found("python3")?);
+                python.args([script, name, &ground.port.to_string()]);
+                python
+            }
+            (None, Some(text)) => {
+                let text = text.replace("{port}", &ground.port.to_string());
+                return fs::write(ground.folder().join(name), text).context("cannot write");
+            }
+            (None, None) => bail!("there is no input '{name}'"),
+        },
     };
     if let Some((user, group)) = ground.unprivileged().filter(|_| name == "data") {
         command.uid(user).gid(group);
@@ -85,7 +90,7 @@ mod tests {
                 .split_whitespace()
                 .filter(|name| !["rows.json", "text", "repository", "data"].contains(name));
             for name in scripts.chain(made).chain(Some(program.reads).filter(|name| !name.is_empty())) {
-                assert!(text(name).is_some() || is_untuned(name), "{}: {name}", program.name);
+                assert!(text(name).is_some() || maker(name).is_some(), "{}: {name}", program.name);
             }
         }
     }

@@ -16,6 +16,7 @@ mod inputs;
 mod program;
 mod report;
 mod row;
+mod servers;
 pub mod table;
 mod tracer;
 mod untuned;
@@ -97,7 +98,7 @@ pub fn rendered(raw: &Path) -> Option<String> {
 
 fn is_here(program: &Program, ground: &Ground) -> bool {
     let lacking = ground.lacks(program);
-    let group = if program.sets == "untuned" { "untuned" } else { "programs" };
+    let group = if ["untuned", "servers"].contains(&program.sets) { program.sets } else { "programs" };
     if let Some(reason) = &lacking {
         eprintln!("without {}: {reason}; `scripts/setup {}` installs what it can", program.name, group);
     }

@@ -6,7 +6,7 @@ use vcm_measure::trial::{End, Signal};
 pub(super) type Words = &'static str;
 
 /// The sets of rows that answer one question, as `--only` names them.
-pub const SETS: [&str; 6] = ["whole", "hardened", "watching", "idle", "rust", "untuned"];
+pub const SETS: [&str; 7] = ["whole", "hardened", "watching", "idle", "rust", "untuned", "servers"];
 
 /// A program, how it is run, and what counts.
 #[derive(Clone, Copy, Debug)]

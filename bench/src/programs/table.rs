@@ -3,6 +3,7 @@
 pub use super::program::{Figure, Program, SETS, Server};
 
 use super::program::{BY_TERM, Words, idle, load, run, server};
+use super::servers::SERVERS;
 use super::untuned::UNTUNED;
 use vcm_measure::trial::{End, Signal};
 
@@ -28,7 +29,7 @@ const FASTCGI: &str = "for n in 1 2 3; do for m in 1 2 3 4; do SCRIPT_FILENAME={
      REQUEST_METHOD=GET cgi-fcgi -bind -connect 127.0.0.1:{port} & done; wait; done | grep -E '^[0-9]+' | sort -u | wc -l \
      | grep -qx 4";
 
-/// All but those of `untuned`, in the order of the tables. Words and inputs are those of the scripts before 2026-11-28 to the byte, but for the
+/// All but those of `untuned` and `servers`, in the order of the tables. Words and inputs are those of the scripts before 2026-11-28 to the byte, but for the
 /// text of xz and zstd and git's repository, which were this repository's own and changed with it.
 #[rustfmt::skip]
 static PROGRAMS: &[Program] = &[
@@ -141,18 +142,19 @@ pub fn chosen(words: &[String]) -> Vec<&'static Program> {
     all().filter(is_of).filter(is_named).collect()
 }
 
-/// Those of this file and of the set `untuned`.
+/// Those of this file and of the sets `untuned` and `servers`.
 pub fn all() -> impl Iterator<Item = &'static Program> {
-    PROGRAMS.iter().chain(UNTUNED)
+    PROGRAMS.iter().chain(UNTUNED).chain(SERVERS)
 }
 
-/// The rows that have a mean together: programs of Debian, the set `untuned`, programs in Rust, and loads that were written for
+/// The rows that have a mean together: programs of Debian, the sets `untuned` and `servers`, programs in Rust, and loads that were written for
 /// allocators. None of a row that the table lacks.
 pub fn group_of(name: &str) -> Option<&'static str> {
     let program = all().find(|program| program.name == name)?;
     let is_load = program.needs.split(' ').any(|need| ["crowd", "load", "bursts"].contains(&need));
     Some(match program.sets {
         "untuned" => "untuned programs",
+        "servers" => "servers of short requests",
         "rust" => "programs in Rust",
         _ if is_load => "loads",
         _ => "programs",

@@ -10,14 +10,14 @@
 
 use super::c::Pointer;
 use super::replaced::{NONE, STATE};
-use super::{HEAP, Policy, cxx, malloc};
+use super::{HEAP, Policy, cxx, heaps, malloc};
 use core::arch::naked_asm;
 use vcmalloc_core::cache::OWNED;
 use vcmalloc_core::class::{BY_SIZE, SizeClass, TABLED_BYTES};
 use vcmalloc_core::pages::Span;
 use vcmalloc_core::{
     beside_sequences, class_of_request, counted, push_allocated, push_sized, sequences, ways_out,
-    ways_out_of_free,
+    ways_out_label, ways_out_of_free,
 };
 
 #[unsafe(naked)]
@@ -106,6 +106,50 @@ macro_rules! allocate {
 allocate! {
     _Znwm;
     _Znam unless STATE = NONE;
+}
+
+/// The slabs of the heap are found through its entry, and say whose they are. While somebody watches, or the sequences are off, the
+/// slow path serves.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+#[unsafe(link_section = ".text.fast")]
+extern "C" fn vcm_heap_malloc(id: u64, bytes: usize) -> Pointer {
+    naked_asm!(
+        ".cfi_startproc",
+        "lea rdx, [rsi - 1]
+        cmp rdx, {tabled} - 1
+        ja {slow}
+        mov eax, edi
+        test eax, eax
+        jz {slow}
+        cmp eax, [rip + {heap} + {entry_count}]
+        jae {slow}
+        cmp byte ptr [rip + {heap} + {is_watched}], 0
+        jne {slow}
+        cmp dword ptr [rip + {heap} + {cpus}], 0
+        je {slow}
+        imul rax, rax, {entry_bytes}
+        add rax, [rip + {heap} + {entries}]
+        mov r11, rax
+        lea eax, [rsi + 15]
+        shr eax, 4
+        lea rcx, [rip + {by_size}]
+        movzx ecx, byte ptr [rcx + rax]",
+        concat!("lea r10, [rip + ", ways_out_label!(), "f]"),
+        "jmp vcm_heap_pop_of",
+        ".cfi_endproc",
+        ways_out!("vcm_heap_pop_of"),
+        ".p2align 6, 0xcc",
+        heap = sym HEAP,
+        by_size = sym BY_SIZE,
+        slow = sym heaps::vcm_heap_malloc,
+        tabled = const TABLED_BYTES,
+        is_watched = const Policy::IS_WATCHED,
+        cpus = const Policy::CPUS,
+        entries = const Policy::ENTRIES,
+        entry_count = const Policy::ENTRY_COUNT,
+        entry_bytes = const Policy::ENTRY_BYTES,
+    )
 }
 
 macro_rules! free {

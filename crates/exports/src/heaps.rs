@@ -96,10 +96,10 @@ fn allocate_in(id: HeapId, align: usize, bytes: usize) -> Result<usize, Refusal>
             .filter(|block| *block != 0)
             .ok_or(Refusal::Memory);
     }
-    heap().allocate_in(id, align, bytes)
+    heap().take_block_of(id, align, bytes)
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(whole_paths), unsafe(no_mangle))]
 pub extern "C" fn vcm_heap_malloc(id: u64, bytes: usize) -> Pointer {
     answered(undisturbed(|| allocate_in(HeapId(id), MIN_ALIGN, bytes)))
 }
@@ -111,7 +111,7 @@ pub extern "C" fn vcm_heap_calloc(id: u64, count: usize, bytes: usize) -> Pointe
             let block = undisturbed(|| blocks().allocate_zeroed(1, total));
             answered(Some(block).filter(|block| *block != 0).ok_or(Refusal::Memory))
         }
-        Some(total) => answered(undisturbed(|| heap().allocate_zeroed_in(HeapId(id), MIN_ALIGN, total))),
+        Some(total) => answered(undisturbed(|| heap().take_zeroed_block_of(HeapId(id), MIN_ALIGN, total))),
         None => answered(Err(Refusal::Memory)),
     }
 }
@@ -191,6 +191,12 @@ pub extern "C" fn vcm_heap_reset(id: u64) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn vcm_heap_set_limit(id: u64, bytes: usize) -> c_int {
     outcome(heap().set_heap_limit(HeapId(id), Some(bytes).filter(|bytes| *bytes != 0)))
+}
+
+/// `u64::MAX`: as long as the process's own.
+#[unsafe(no_mangle)]
+pub extern "C" fn vcm_heap_set_release_delay(id: u64, nanoseconds: u64) -> c_int {
+    outcome(heap().set_heap_delay(HeapId(id), Some(nanoseconds).filter(|time| *time != u64::MAX)))
 }
 
 #[unsafe(no_mangle)]

@@ -67,13 +67,13 @@ impl Heap {
     /// A block of the heap. [`Heap::deallocate`] frees it, and so does the global allocator, if that is [`Vcmalloc`](crate::Vcmalloc).
     pub fn allocate(&self, layout: Layout) -> Result<NonNull<u8>, HeapRefused> {
         let align = layout.align().max(MIN_ALIGN);
-        self.answered(undisturbed(|| heap().allocate_in(self.id, align, layout.size())))
+        self.answered(undisturbed(|| heap().take_block_of(self.id, align, layout.size())))
     }
 
     /// The same, all of whose bytes are zero.
     pub fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<u8>, HeapRefused> {
         let align = layout.align().max(MIN_ALIGN);
-        self.answered(undisturbed(|| heap().allocate_zeroed_in(self.id, align, layout.size())))
+        self.answered(undisturbed(|| heap().take_zeroed_block_of(self.id, align, layout.size())))
     }
 
     fn answered(&self, block: Result<usize, Refusal>) -> Result<NonNull<u8>, HeapRefused> {

@@ -32,7 +32,7 @@ pub use calls::{Call, Chain, chains};
 pub use flame::page;
 pub use growth::growth;
 pub use profile::{Amount, Frame, Mapping, Measure, Profile, Site};
-pub use read::{read, read_pinned};
+pub use read::{read, read_heap, read_pinned};
 pub use switch::Switched;
 pub use table::{Shape, table};
 pub use vcm_report::unit::bytes;

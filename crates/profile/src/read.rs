@@ -9,17 +9,40 @@ use vcm_inspect::window::{Class, OfStack, Samples, Seen, Sum};
 /// Reads the profile that the process takes, or the last that it took; without names. The error is the rest of a line
 /// that begins with the number of the process.
 pub fn read(seen: &Seen) -> Result<Profile, String> {
-    with(seen, None)
+    with(seen, seen.samples()?, None)
+}
+
+/// The part of it that lives in tenants' heaps of this name.
+pub fn read_heap(seen: &Seen, name: &str) -> Result<Profile, String> {
+    let samples = seen.samples()?;
+    // Later: a heap whose samples were read was there before.
+    let mut profile = with(seen, of_heaps(samples, &seen.heaps_called(name)?), None)?;
+    profile.measures = vec![Measure::Live];
+    profile.comments.iter_mut().for_each(|comment| *comment += &format!(", heap {name}"));
+    Ok(profile)
+}
+
+/// The samples of some heaps; of stacks nothing is known but these.
+fn of_heaps(mut samples: Samples, heaps: &[u64]) -> Samples {
+    samples.live.retain(|sample| heaps.contains(&sample.heap));
+    for stack in &mut samples.stacks {
+        (stack.allocated, stack.freed, stack.peak) = (Sum::default(), Sum::default(), None);
+    }
+    for sample in &samples.live {
+        let Some(of) = samples.stacks.get_mut(sample.stack) else { continue };
+        of.allocated.objects += sample.sum.objects;
+        of.allocated.bytes = of.allocated.bytes.saturating_add(sample.sum.bytes);
+    }
+    Samples { keeps_peak: false, ..samples }
 }
 
 /// The same with an estimate of what each call site pins.
 pub fn read_pinned(seen: &Seen) -> Result<Profile, String> {
     let snapshot = seen.snapshot()?;
-    with(seen, Some(&snapshot.classes))
+    with(seen, seen.samples()?, Some(&snapshot.classes))
 }
 
-fn with(seen: &Seen, classes: Option<&[Class]>) -> Result<Profile, String> {
-    let samples = seen.samples()?;
+fn with(seen: &Seen, samples: Samples, classes: Option<&[Class]>) -> Result<Profile, String> {
     let mappings = mappings::of(&seen.process);
     let mut profile = of(&samples, classes);
     profile.mappings = mappings.map_err(|error| format!("does not tell what it has mapped: {error}"))?;

@@ -4,7 +4,7 @@
 
 pub const NAME_BYTES: usize = 40;
 /// Room in the list.
-const MOST_PLACES: usize = 192;
+const MOST_PLACES: usize = 224;
 
 /// The base that a place's offset counts from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -36,7 +36,7 @@
 //! - `.Lvcm_leave`: to the slow path, out of a sequence that changes nothing
 //! - `.Lvcm_announce`: stores the descriptor in a thread's area, and begins again
 //! - `.Lvcm_unkeyed`: the way of a freed block that is too large for a key
-//! - `vcm_scoped_pop`, `vcm_scoped_push`: the same for the slabs of a tenant's heap; r11 leads to it, and stays as r10 does
+//! - `vcm_scoped_pop`, `vcm_scoped_push`, `vcm_heap_pop_of`: the same for the slabs of a tenant's heap; r11 leads to it, and stays as r10 does
 //! - `ways_out_label`: the two jumps that r10 holds; a number, since each entry has its own
 //! - `counted_label`: the way of an entry while somebody watches, and its own two ways out behind that
 
@@ -355,8 +355,8 @@ macro_rules! sequences {
             // The same on the slabs of a tenant's heap: of the one that serves this thread, whose word r11 leads to, and of the one
             // that has the span at r11. Each slab says whose it is, and the span is asked inside: before a heap ends, or hands
             // its spans on, its slabs are frozen, which ends sequences that have begun.
-            ".globl vcm_scoped_pop, vcm_scoped_push
-            .hidden vcm_scoped_pop, vcm_scoped_push
+            ".globl vcm_scoped_pop, vcm_scoped_push, vcm_heap_pop_of
+            .hidden vcm_scoped_pop, vcm_scoped_push, vcm_heap_pop_of
             vcm_scoped_pop:
             ",
             $crate::is_announced!(),
@@ -367,6 +367,20 @@ macro_rules! sequences {
             mov rdx, [rdx + rax * 8]
             mov rax, fs:[r11]
             cmp [rdx + {owned}], rax
+            jne .Lvcm_leave
+            lea r8, [rdx + rcx * 8]
+            mov r9d, [r8]
+            jmp .Lvcm_pop_found
+            ",
+            // That of the heap whose name is in rdi, and whose entry r11 leads to.
+            "vcm_heap_pop_of:
+            ",
+            $crate::is_announced!(),
+            "mov rax, [rip + {heap} + {index}]
+            mov eax, fs:[rax]
+            mov rdx, [r11 + {entry_slabs}]
+            mov rdx, [rdx + rax * 8]
+            cmp [rdx + {owned}], rdi
             jne .Lvcm_leave
             lea r8, [rdx + rcx * 8]
             mov r9d, [r8]

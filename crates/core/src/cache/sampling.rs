@@ -61,6 +61,8 @@ struct Cell {
 #[cfg(target_arch = "x86_64")]
 impl Sampling {
     pub const COUNTS_EACH: usize = offset_of!(Sampling, counts_in_sequence);
+    /// Whether somebody watches, whatever heaps threads have.
+    pub const IS_WATCHED: usize = offset_of!(Sampling, counts_each);
     pub const CELLS_LEFT: usize = offset_of!(Sampling, cells) + offset_of!(Cell, left);
     pub const LAST_CELL: usize = SAMPLING_CELLS - 1;
     pub const CELL_SHIFT: u32 = size_of::<Cell>().ilog2();

@@ -111,8 +111,7 @@ impl<O: Os> Heap<O> {
         let goes_on = || thread.goes_on() && self.wants_janitor();
         while goes_on() {
             self.obey_if_ordered();
-            let wanted = || aside && self.upkeep.words.are_due();
-            let rung = thread.wait(&self.os, upkeep::nanoseconds(&self.options), wanted);
+            let rung = self.wait_for_tick(|| !goes_on() || aside && self.upkeep.words.are_due());
             self.speak_if_aside(aside);
             self.obey_if_ordered();
             self.look_at_probes();
@@ -126,12 +125,34 @@ impl<O: Os> Heap<O> {
             if !aside {
                 self.call_back_if_due();
             }
-            let is_wanted = || self.upkeep.words.are_due() || self.upkeep.words.are_near();
+            let is_wanted = || {
+                self.upkeep.words.are_due()
+                    || self.upkeep.words.are_near()
+                    || self.upkeep.has_ended(&self.floors)
+            };
             let keeps_awake =
                 || !goes_on() || self.pending_fault.is_told() || self.mailbox.is_due() || is_wanted();
-            self.upkeep.sleep_if_quiet(keeps_awake);
+            self.upkeep.sleep_if_quiet(&self.floors, keeps_awake);
         }
         thread.set_aside(false);
+    }
+
+    /// Waits until a tick is due, or something else is to be done; true where something happened meanwhile. What heaps of tenants
+    /// left when they ended is closed at once, and makes no tick come earlier.
+    fn wait_for_tick(&self, is_wanted: impl Fn() -> bool) -> bool {
+        let thread = &self.upkeep.thread;
+        let until = self.os.now().saturating_add(upkeep::nanoseconds(&self.options));
+        let is_called = || is_wanted() || self.mailbox.is_due();
+        let (mut rung, mut others_are_at_it) = (false, false);
+        loop {
+            let left = until.saturating_sub(self.os.now());
+            let has_ended = || !others_are_at_it && self.upkeep.has_ended(&self.floors);
+            rung |= thread.wait(&self.os, left, || left == 0 || is_called() || has_ended());
+            if left == 0 || is_called() || !has_ended() || !self.is_started() {
+                return rung;
+            }
+            others_are_at_it = !self.upkeep.close_ended(&self.floors) && self.upkeep.has_ended(&self.floors);
+        }
     }
 
     /// Last words go into a file, which only a thread with descriptors of its own opens.

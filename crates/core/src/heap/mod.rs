@@ -24,6 +24,7 @@ mod start;
 mod tenants;
 #[cfg(any(test, feature = "fake-os"))]
 mod verify;
+mod watched_tenants;
 mod words;
 
 pub use crate::base::stack::Stack;
@@ -90,6 +91,7 @@ impl<O: Os> Heap<O> {
     pub const DIRECT: usize = Self::FRONT + Front::DIRECT;
     pub const SCOPE: usize = Self::FRONT + Front::SCOPE;
     pub const COUNTS_EACH: usize = Self::SAMPLING + Sampling::COUNTS_EACH;
+    pub const IS_WATCHED: usize = Self::SAMPLING + Sampling::IS_WATCHED;
     pub const CELLS: usize = Self::SAMPLING + Sampling::CELLS_LEFT;
     pub const LAST_CELL: usize = Sampling::LAST_CELL;
     pub const CELL_SHIFT: u32 = Sampling::CELL_SHIFT;
@@ -102,6 +104,7 @@ impl<O: Os> Heap<O> {
     pub const OWNERS: usize = Self::PAGES + Pages::<O>::OWNERS;
     pub const SPANS: usize = Self::PAGES + Pages::<O>::SPANS;
     pub const ENTRIES: usize = Self::TENANTS + Tenants::<O>::ENTRIES;
+    pub const ENTRY_COUNT: usize = Self::TENANTS + Tenants::<O>::COUNT;
     pub const ENTRY_BYTES: usize = Tenants::<O>::ENTRY_BYTES;
     pub const ENTRY_ID: usize = Tenants::<O>::ENTRY_ID;
     pub const ENTRY_SLABS: usize = Tenants::<O>::ENTRY_SLABS;

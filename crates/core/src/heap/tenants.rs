@@ -3,11 +3,13 @@
 use super::sizes::stays_in;
 use crate::base::Fresh;
 use crate::base::sync::Ordering;
+use crate::base::ticks::Ticks;
 use crate::class::{LARGEST_BYTES, MIN_ALIGN, SizeClass};
 use crate::heap::Heap;
 use crate::os::Os;
 use crate::policy::Leaving;
 use crate::tenants::{Ending, HeapId, Made, NAME_BYTES, Refusal, TenantStats};
+use crate::upkeep;
 
 /// While a heap hands its blocks over, a realloc looks so often whose its block is, in nanoseconds.
 const WAIT: u64 = 20_000;
@@ -24,13 +26,17 @@ impl<O: Os> Heap<O> {
 
     /// Ends a heap.
     pub fn end_heap(&self, id: HeapId, how: Ending) -> Result<(), Refusal> {
-        let ended = self.in_slow_path(|_| self.tenants.end(&self.store, id, how));
-        self.obeyed(ended.unwrap_or(Ok(Err(Refusal::Memory))))
+        let tell = || self.note_end_of_heap(id, how);
+        let ended = self.in_slow_path(|_| self.tenants.end(&self.store, id, how, tell));
+        let freed = self.obeyed(ended.unwrap_or(Ok(Err(Refusal::Memory))))?;
+        self.inside(|_| self.upkeep.settle_ended(&self.floors, freed));
+        Ok(())
     }
 
     /// Frees all blocks of a heap.
     pub fn reset_heap(&self, id: HeapId) -> Result<(), Refusal> {
-        let reset = self.in_slow_path(|_| self.tenants.reset(&self.store, id));
+        let tell = || self.note_end_of_heap(id, Ending::FreeAll);
+        let reset = self.in_slow_path(|_| self.tenants.reset(&self.store, id, tell));
         self.obeyed(reset.unwrap_or(Ok(Err(Refusal::Memory))))
     }
 
@@ -56,6 +62,9 @@ impl<O: Os> Heap<O> {
                 if align <= MIN_ALIGN { self.allocate(bytes) } else { self.allocate_aligned(align, bytes) };
             return some(block).map(|address| Fresh { address, zeroed: false });
         }
+        if let Some(sample) = self.sample_of_tenant(id, align, bytes) {
+            return Ok(sample);
+        }
         let class = match align {
             ..=MIN_ALIGN if bytes <= LARGEST_BYTES => Some(SizeClass::for_small(bytes.max(1))),
             _ => SizeClass::for_aligned(bytes.max(1), align),
@@ -72,6 +81,9 @@ impl<O: Os> Heap<O> {
             Some(Err(Refusal::Limit(of))) if self.tenants.tell_of_limit(of, bytes) => attempt(),
             taken => taken,
         };
+        if let Some(Err(Refusal::Limit(of))) = taken {
+            self.tenants.note_refused(of);
+        }
         let left = taken.map(|taken| {
             taken.map(|fresh| match class {
                 Some(class) => {
@@ -187,10 +199,11 @@ impl<O: Os> Heap<O> {
     /// A block of a tenant's heap with another size: it stays in its heap, whatever heap the thread uses.
     pub(crate) fn reallocate_of_tenant(&self, address: usize, align: usize, bytes: usize) -> usize {
         let usable = self.usable_bytes(address);
+        let id = self.owner_heap(address).unwrap_or(HeapId::OWN);
         if address & (align - 1) == 0 && (stays_in(usable, bytes) || self.resizes_of_tenant(address, bytes)) {
+            self.note_resized_of_tenant(id, address, bytes);
             return address;
         }
-        let id = self.owner_heap(address).unwrap_or(HeapId::OWN);
         let Ok(block) = self.allocate_in(id, align, bytes) else {
             if self.tenants.is_ending(id) {
                 // It is about to belong to another heap, which may give more.
@@ -235,6 +248,14 @@ impl<O: Os> Heap<O> {
 
     pub fn set_heap_limit(&self, id: HeapId, limit: Option<usize>) -> Result<(), Refusal> {
         self.tenants.set_limit(id, limit)
+    }
+
+    /// Has idle pages of a heap's spans wait so many nanoseconds before they go; none: as long as the process's own, whose ticks
+    /// they wait for in any case.
+    pub fn set_heap_delay(&self, id: HeapId, nanoseconds: Option<u64>) -> Result<(), Refusal> {
+        let tick = upkeep::nanoseconds(&self.options);
+        let ticks = |time: u64| Ticks(time.checked_div(tick).unwrap_or(0).clamp(1, u32::MAX.into()) as u32);
+        self.tenants.set_delay(id, nanoseconds.map(ticks))
     }
 
     pub fn heap_stats(&self, id: HeapId) -> Option<TenantStats> {

@@ -53,6 +53,8 @@ struct State {
     unused: u32,
     births: u64,
     live: u64,
+    /// Of those, samples of tenants' heaps.
+    of_heaps: u64,
     dropped: u64,
     /// How often the interval was doubled.
     raised: u32,
@@ -87,6 +89,7 @@ const EMPTY: State = State {
     unused: 0,
     births: 0,
     live: 0,
+    of_heaps: 0,
     dropped: 0,
     raised: 0,
     allocated: Tally::NONE,
@@ -185,6 +188,11 @@ impl<O: Os> Profile<O> {
 
     /// Writes a sample down; false where the tables are full.
     pub fn add(&self, os: &O, address: usize, size: Size, stack: &Stack) -> bool {
+        self.add_of_heap(os, 0, address, size, stack)
+    }
+
+    /// The same of a block of a tenant's heap.
+    pub fn add_of_heap(&self, os: &O, heap: u64, address: usize, size: Size, stack: &Stack) -> bool {
         let nanoseconds = os.now();
         let mut state = self.state.lock();
         if !self.is_on() {
@@ -198,11 +206,17 @@ impl<O: Os> Profile<O> {
         let interval = self.interval();
         state.births += 1;
         state.live += 1;
+        state.of_heaps += u64::from(heap != 0);
         self.raise_interval(&mut state);
         let head = self.record_head(address);
         let sample = Record::new(address, size, interval, nanoseconds);
-        let record =
-            Record { birth: state.births, stack: of_stack, next: head.load(Ordering::Relaxed), ..sample };
+        let record = Record {
+            birth: state.births,
+            heap,
+            stack: of_stack,
+            next: head.load(Ordering::Relaxed),
+            ..sample
+        };
         *self.record(&state, number) = record;
         let peaks = state.peaks;
         let of_stack = self.of_stack(&state, of_stack);
@@ -279,28 +293,64 @@ impl<O: Os> Profile<O> {
         if !self.is_on() {
             return;
         }
-        let head = self.record_head(address);
-        let mut before = 0;
-        let mut number = head.load(Ordering::Relaxed);
+        let mut number = self.record_head(address).load(Ordering::Relaxed);
         while number != 0 && self.record(&state, number).address != address {
-            before = number;
             number = self.record(&state, number).next;
         }
-        if number == 0 {
+        if number != 0 {
+            self.take_out(&mut state, number);
+        }
+    }
+
+    /// Takes all samples of a tenant's heap out: its blocks are about to be freed.
+    pub fn remove_heap(&self, heap: u64) {
+        self.each_of_heap(heap, |state, number| self.take_out(state, number));
+    }
+
+    /// Makes all samples of a tenant's heap those of another one; 0: the process's own.
+    pub fn hand_over(&self, heap: u64, to: u64) {
+        self.each_of_heap(heap, |state, number| {
+            self.record(state, number).heap = to;
+            state.of_heaps -= u64::from(to == 0);
+        });
+    }
+
+    fn each_of_heap(&self, heap: u64, act: impl Fn(&mut Held<'_, O>, u32)) {
+        if !self.is_on() {
             return;
         }
-        let record = *self.record(&state, number);
+        let mut state = self.state.lock();
+        if !self.is_on() || state.of_heaps == 0 {
+            return;
+        }
+        for number in 1..state.records {
+            let record = self.record(&state, number);
+            if record.birth != 0 && record.heap == heap {
+                act(&mut state, number);
+            }
+        }
+    }
+
+    fn take_out(&self, state: &mut Held<'_, O>, number: u32) {
+        let record = *self.record(state, number);
+        let head = self.record_head(record.address);
+        let (mut before, mut at) = (0, head.load(Ordering::Relaxed));
+        while at != number {
+            before = at;
+            at = self.record(state, at).next;
+        }
         match before {
             0 => head.store(record.next, Ordering::Relaxed),
-            _ => self.record(&state, before).next = record.next,
+            _ => self.record(state, before).next = record.next,
         }
         let peaks = state.peaks;
-        let of_stack = self.of_stack(&state, record.stack);
+        let of_stack = self.of_stack(state, record.stack);
         of_stack.keep_peak(peaks);
         of_stack.freed.add(&record);
         state.freed.add(&record);
         state.live -= 1;
-        *self.record(&state, number) = Record { birth: 0, address: 0, next: state.unused, ..record };
+        state.of_heaps -= u64::from(record.heap != 0);
+        *self.record(state, number) = Record { birth: 0, address: 0, next: state.unused, ..record };
         state.unused = number;
     }
 

@@ -62,7 +62,10 @@ impl<O: Os> Tenants<O> {
     /// Bytes that may be used at an address in a heap of a tenant.
     /// None where it is the process's own by now.
     pub fn usable(&self, store: &Store<O>, address: usize) -> Result<Option<usize>, Misuse> {
-        let Some((id, _)) = store.pages.tenant_of(address) else { return Ok(None) };
+        let Some((id, number)) = store.pages.tenant_of(address) else { return Ok(None) };
+        if self.tenant(number).is_some_and(super::Tenant::is_over) {
+            return Err(Misuse::at(Fault::FreeMemory, address));
+        }
         let span = store.pages.span(id);
         match span.class() {
             class if class.is_small() => match store.pages.class_of_allocated(address) {

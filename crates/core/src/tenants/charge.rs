@@ -14,13 +14,19 @@ impl<O: Os> Tenants<O> {
     pub(super) fn charge(&self, number: u32, bytes: usize) -> Result<(), Refusal> {
         for (at, tenant) in self.upwards(number) {
             if !tenant.charge(bytes) {
-                tenant.refused.fetch_add(1, Ordering::Relaxed);
                 let counted = self.upwards(number).take_while(|(below, _)| *below != at);
                 counted.for_each(|(_, tenant)| tenant.discharge(bytes));
                 return Err(Refusal::Limit(self.id_of(at)));
             }
         }
         Ok(())
+    }
+
+    /// Counts a request that the limit of this heap refused in the end.
+    pub fn note_refused(&self, id: HeapId) {
+        if let Some(tenant) = self.find(id) {
+            tenant.refused.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Counts them whatever the limits are.

@@ -1,9 +1,10 @@
 //! A heap that is emptied: its spans are taken out of its lists and closed, and its entries go.
 //!
-//! Spans go in portions, so that a thread which wants the lock meanwhile has it. A thread that opens a span for the heap, or
+//! Spans go in portions, so that a thread which wants the lock meanwhile has it; the call that ends a heap closes some, and
+//! `close_left` the others. A thread that opens a span for the heap, or
 //! gives pages of one back, comes back first.
 
-use super::{DRAINING, ENDING, HeapId, Rooms, Tenant, Tenants};
+use super::{CLOSING, DRAINING, ENDING, HeapId, LEFT, Rooms, Tenant, Tenants};
 use crate::base::sync::{Ordering, pause};
 use crate::central::Store;
 use crate::class::{SizeClass, UNIT_BYTES};
@@ -12,6 +13,8 @@ use crate::pages::{OPENED, SpanId};
 
 /// Spans that go under one holding of the lock.
 pub(super) const PORTION: usize = 64;
+/// Spans that the call closes which ends a heap: some milliseconds.
+pub(super) const AT_ONCE: usize = 32 * PORTION;
 
 impl<O: Os> Tenants<O> {
     /// Ends a heap that gives no more blocks and whose last one has come back.
@@ -27,13 +30,78 @@ impl<O: Os> Tenants<O> {
             is_over && state.compare_exchange(DRAINING, ENDING, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         drop(rooms);
         if is_last {
-            self.finish(store, tenant, id.number());
+            self.finish(store, tenant, id.number(), usize::MAX);
         }
     }
 
-    pub(super) fn finish(&self, store: &Store<O>, tenant: &Tenant<O>, number: u32) {
-        self.empty(store, tenant, number);
-        self.leave(tenant, number);
+    /// Closes up to `most` spans of a heap that ends, and leaves the others to `close_left`. Returns their bytes.
+    pub(super) fn finish(&self, store: &Store<O>, tenant: &Tenant<O>, number: u32, most: usize) -> usize {
+        tenant.state.store(CLOSING, Ordering::Release);
+        let bytes = || tenant.bytes.load(Ordering::Relaxed);
+        let before = bytes();
+        let is_empty = self.empty(store, tenant, number, most);
+        let closed = before.saturating_sub(bytes());
+        if is_empty {
+            self.leave(tenant, number);
+        } else {
+            self.part_from_parent(tenant);
+            self.left.fetch_add(1, Ordering::Relaxed);
+            tenant.state.store(LEFT, Ordering::Release);
+        }
+        closed
+    }
+
+    /// How many heaps have ended whose spans are not all closed, by the calls that ended them.
+    #[inline]
+    pub fn left(&self) -> u32 {
+        self.left.load(Ordering::Relaxed)
+    }
+
+    /// Closes up to `most` spans of a heap that has ended; the bytes, or none where no heap waits for it: others may be at it.
+    pub fn close_left(&self, store: &Store<O>, most: usize) -> Option<usize> {
+        if self.left() == 0 {
+            return None;
+        }
+        let is_taken = |tenant: &Tenant<O>| {
+            tenant.state.compare_exchange(LEFT, CLOSING, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        };
+        let (number, tenant) = self.all().find(|(_, tenant)| is_taken(tenant))?;
+        let before = tenant.bytes.load(Ordering::Relaxed);
+        let is_empty = self.empty(store, tenant, number, most);
+        let closed = before.saturating_sub(tenant.bytes.load(Ordering::Relaxed));
+        if is_empty {
+            self.leave(tenant, number);
+            self.left.fetch_sub(1, Ordering::Relaxed);
+        } else {
+            tenant.state.store(LEFT, Ordering::Release);
+        }
+        Some(closed)
+    }
+
+    /// Takes a heap that has ended out of the account of those above it: they may have as many bytes anew, and end.
+    fn part_from_parent(&self, tenant: &Tenant<O>) {
+        // Nobody counts bytes of it meanwhile.
+        let rooms = self.alone(tenant);
+        let above = tenant.parent.swap(0, Ordering::Relaxed);
+        self.discharge(above, tenant.bytes.load(Ordering::Relaxed));
+        drop(rooms);
+        if let Some(parent) = self.tenant(above) {
+            // Release pairs with the Acquire in `end`: its entry may be another heap's after that.
+            parent.children.fetch_sub(1, Ordering::Release);
+        }
+    }
+
+    /// In a child: no other thread closes spans.
+    pub(super) fn take_closing_over(&self) {
+        let mut left = 0;
+        for (_, tenant) in self.all() {
+            let state = &tenant.state;
+            if state.load(Ordering::Relaxed) == CLOSING {
+                state.store(LEFT, Ordering::Relaxed);
+            }
+            left += u32::from(state.load(Ordering::Relaxed) == LEFT);
+        }
+        self.left.store(left, Ordering::Relaxed);
     }
 
     /// Gives the entries of an empty heap back.
@@ -85,26 +153,30 @@ impl<O: Os> Tenants<O> {
         PORTION - places.len()
     }
 
-    /// Gives all spans of a heap back, whatever of them is in use.
-    pub(super) fn empty(&self, store: &Store<O>, tenant: &Tenant<O>, number: u32) {
-        loop {
+    /// Gives up to `most` spans of a heap back, whatever of them is in use; true where it has no more.
+    pub(super) fn empty(&self, store: &Store<O>, tenant: &Tenant<O>, number: u32, most: usize) -> bool {
+        let mut closed = 0;
+        while closed < most {
             let (mut rooms, mut ids) = (self.alone(tenant), [SpanId::NONE; PORTION]);
             let count = self.take_spans(store, &mut rooms, &mut ids);
             let ids = ids.get(..count).unwrap_or_default();
             let mut bytes = 0;
             for span in ids.iter().map(|id| store.pages.span(*id)) {
                 bytes += span.units.get() as usize * UNIT_BYTES;
-                if span.class().is_small() {
+                let class = span.class();
+                if class.is_small() {
+                    rooms.count(class, -i64::from(span.blocks() - span.free.get()));
                     store.pages.forget_allocated(span.start.get(), span.units.get());
                 }
             }
             // Before the lock is left: a late free finds that nobody has such a block.
             store.pages.close_spans(ids, store.pages.clock.load());
             self.discharge(number, bytes);
+            closed += count;
             if count < PORTION {
-                (rooms.live_blocks, rooms.live_bytes) = (0, 0);
-                return;
+                return true;
             }
         }
+        false
     }
 }

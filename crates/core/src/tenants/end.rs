@@ -1,7 +1,7 @@
 //! The end of a heap: its blocks go with it, or belong to the heap above it, or it waits for them.
 
-use super::emptying::PORTION;
-use super::{DRAINING, ENDING, Ending, HeapId, LIVE, Refusal, Tenant, Tenants};
+use super::emptying::{AT_ONCE, PORTION};
+use super::{CLOSING, DRAINING, ENDING, Ending, HeapId, LEFT, LIVE, Refusal, Tenant, Tenants, UNUSED};
 use crate::base::fault::Misuse;
 use crate::base::sync::{Ordering, pause};
 use crate::central::Store;
@@ -10,17 +10,25 @@ use crate::os::Os;
 use crate::pages::SpanId;
 
 impl<O: Os> Tenants<O> {
-    /// Ends a heap, or has it give no more blocks. Its name means nothing from then on.
-    pub fn end(&self, store: &Store<O>, id: HeapId, how: Ending) -> Result<Result<(), Refusal>, Misuse> {
+    /// Ends a heap, or has it give no more blocks. Its name means nothing from then on. Returns the bytes of spans that were closed;
+    /// some may be left for `close_left`. `tell` is called when it is sure that all its blocks go, or are handed over, and before
+    /// the first one does; with no lock held.
+    pub fn end(
+        &self,
+        store: &Store<O>,
+        id: HeapId,
+        how: Ending,
+        tell: impl FnOnce(),
+    ) -> Result<Result<usize, Refusal>, Misuse> {
         let registry = self.registry.lock();
         // A heap that waits for its blocks can still be ended at once.
         let Some(tenant) = self.find(id) else { return Ok(Err(Refusal::Gone)) };
         let before = tenant.state.load(Ordering::Acquire);
-        if before == ENDING || before == DRAINING && how == Ending::Drain {
+        if [ENDING, CLOSING, LEFT, UNUSED].contains(&before) || before == DRAINING && how == Ending::Drain {
             return Ok(Err(Refusal::Gone));
         }
         // Under the lock: a heap below it is made under it.
-        if tenant.children.load(Ordering::Relaxed) > 0 {
+        if tenant.children.load(Ordering::Acquire) > 0 {
             return Ok(Err(Refusal::HasChildren));
         }
         let next = if how == Ending::Drain { DRAINING } else { ENDING };
@@ -29,16 +37,26 @@ impl<O: Os> Tenants<O> {
         }
         drop(registry);
         self.detach(store, tenant, id)?;
+        if how != Ending::Drain {
+            drop(self.alone(tenant));
+            tell();
+        }
+        let mut closed = 0;
         match how {
             Ending::Drain => self.finish_if_drained(store, tenant, id),
-            Ending::FreeAll => self.finish(store, tenant, id.number()),
+            Ending::FreeAll => closed = self.finish(store, tenant, id.number(), AT_ONCE),
             Ending::HandOver => self.hand_over(store, tenant, id.number()),
         }
-        Ok(Ok(()))
+        Ok(Ok(closed))
     }
 
-    /// Frees all blocks of a heap, which gives none meanwhile, and stays.
-    pub fn reset(&self, store: &Store<O>, id: HeapId) -> Result<Result<(), Refusal>, Misuse> {
+    /// Frees all blocks of a heap, which gives none meanwhile, and stays. `tell` as for `end`.
+    pub fn reset(
+        &self,
+        store: &Store<O>,
+        id: HeapId,
+        tell: impl FnOnce(),
+    ) -> Result<Result<(), Refusal>, Misuse> {
         let registry = self.registry.lock();
         let tenant = match self.find_live(id) {
             Ok(tenant) => tenant,
@@ -47,7 +65,9 @@ impl<O: Os> Tenants<O> {
         tenant.state.store(ENDING, Ordering::Release);
         drop(registry);
         self.detach(store, tenant, id)?;
-        self.empty(store, tenant, id.number());
+        drop(self.alone(tenant));
+        tell();
+        self.empty(store, tenant, id.number(), usize::MAX);
         tenant.state.store(LIVE, Ordering::Release);
         Ok(Ok(()))
     }

@@ -64,7 +64,9 @@ impl<O: Os> Tenants<O> {
             let rooms = tenant.rooms.lock();
             let [live, cached, free, tails] = &mut sums;
             let (in_cache, _) = self.cached_of(tenant);
-            *live += rooms.live_bytes.saturating_sub(in_cache);
+            // Blocks went with their heap, although their spans are open yet.
+            let of_blocks = if tenant.is_over() { &mut *free } else { live };
+            *of_blocks += rooms.live_bytes.saturating_sub(in_cache);
             *cached += in_cache;
             let (in_spans, behind) = self.free_of(&rooms);
             (*free, *tails) = (*free + in_spans, *tails + behind);
@@ -123,7 +125,7 @@ impl<O: Os> Tenants<O> {
     /// Calls `take` with the name of each heap.
     pub fn each(&self, mut take: impl FnMut(HeapId)) {
         for (number, tenant) in self.all() {
-            if !tenant.is_unused() {
+            if !tenant.is_over() {
                 take(self.id_of(number));
             }
         }

@@ -94,7 +94,9 @@ impl<O: Os> Tenants<O> {
         let Some((id, number)) = pages.tenant_of(address) else { return false };
         let (Some(tenant), Some(units)) = (self.tenant(number), units_for(bytes)) else { return false };
         let mut rooms = tenant.rooms.lock();
-        let is_its_own = pages.tenant_of(address) == Some((id, number)) && pages.span(id).list.get() == 0;
+        let is_its_own = pages.tenant_of(address) == Some((id, number))
+            && pages.span(id).list.get() == 0
+            && !tenant.is_over();
         let before = pages.span(id).units.get();
         let more = units.saturating_sub(before) as usize * UNIT_BYTES;
         if !is_its_own || more > 0 && (!tenant.is_live() || self.charge(number, more).is_err()) {

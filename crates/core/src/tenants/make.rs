@@ -2,6 +2,7 @@
 
 use super::{HeapId, LIVE, Refusal, Rooms, Tenant, Tenants, UNUSED};
 use crate::base::sync::Ordering;
+use crate::base::ticks::Ticks;
 use crate::cache::Cache;
 use crate::os::Os;
 
@@ -47,6 +48,9 @@ impl<O: Os> Tenants<O> {
                 if next as usize >= self.table.capacity() || !self.table.ensure(os, next as usize + 1) {
                     return Err(Refusal::Memory);
                 }
+                // A sequence may come here for a name that no heap ever had.
+                // SAFETY: the entry is there, and others may only read it.
+                unsafe { self.table.shared(next as usize) }.slabs.store(own.empty_slabs(), Ordering::Relaxed);
                 self.note_count(next + 1);
                 next
             }
@@ -131,6 +135,25 @@ impl<O: Os> Tenants<O> {
     }
 }
 
+impl<O: Os> Tenants<O> {
+    /// Ticks for which pages of some heap may have to wait, as it was ever asked for.
+    pub fn longest_delay(&self) -> u32 {
+        self.longest_delay.load(Ordering::Relaxed)
+    }
+
+    /// Has idle pages of a heap's spans wait so long; none: as long as the process's own.
+    pub fn set_delay(&self, id: HeapId, delay: Option<Ticks>) -> Result<(), Refusal> {
+        let tenant = self.find_live(id)?;
+        let ticks = delay.map_or(0, |ticks| ticks.0.max(1));
+        tenant.delay.store(ticks, Ordering::Relaxed);
+        // For ever needs no ticks.
+        if ticks != u32::MAX {
+            self.longest_delay.fetch_max(ticks, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
 impl<O: Os> Tenant<O> {
     fn begin(&self, made: Made<'_>, now: u64) {
         self.children.store(0, Ordering::Relaxed);
@@ -142,6 +165,7 @@ impl<O: Os> Tenant<O> {
         let on_limit = made.on_limit.map_or(0, |call| (call as *const ()).expose_provenance());
         self.on_limit.store(on_limit, Ordering::Relaxed);
         self.argument.store(made.argument, Ordering::Relaxed);
+        self.delay.store(0, Ordering::Relaxed);
         // A name ends where its zeros begin.
         let bytes = made.name.iter().copied().take(NAME_BYTES - 1).chain(core::iter::repeat(0));
         self.name.iter().zip(bytes).for_each(|(place, byte)| place.store(byte, Ordering::Relaxed));

@@ -18,6 +18,7 @@ mod repair;
 mod spans;
 #[cfg(any(test, feature = "fake-os"))]
 mod verify;
+mod window;
 
 pub use figures::TenantStats;
 pub use make::{Made, NAME_BYTES, OnLimit};
@@ -84,6 +85,10 @@ const LIVE: u32 = 1;
 const DRAINING: u32 = 2;
 /// A thread ends it, or empties it.
 const ENDING: u32 = 3;
+/// It has ended, and a thread closes its spans.
+const CLOSING: u32 = 4;
+/// The same, and its spans wait for a thread that closes them.
+const LEFT: u32 = 5;
 
 /// Tenants' heaps. Any thread may call.
 pub struct Tenants<O: Os> {
@@ -91,6 +96,9 @@ pub struct Tenants<O: Os> {
     lists: Table<Lists>,
     slots: Table<Slot<O>>,
     slot_count: AtomicU32,
+    /// Entries that are, or were, `LEFT`, and are not unused yet.
+    left: AtomicU32,
+    longest_delay: AtomicU32,
     /// Entries that were ever in use, with the one of number 0, which nobody has.
     count: AtomicU32,
     registry: Mutex<Registry, O>,
@@ -135,6 +143,8 @@ struct Tenant<O: Os> {
     on_limit: AtomicUsize,
     argument: AtomicUsize,
     name: [AtomicU8; NAME_BYTES],
+    /// Ticks for which pages of its spans are idle before they go; 0: as the process's own.
+    delay: AtomicU32,
     /// The address of the slot of its cache; 0: none.
     cache: AtomicUsize,
     rooms: Mutex<Rooms, O>,
@@ -166,6 +176,7 @@ impl Ranked for Rooms {
 #[cfg(target_arch = "x86_64")]
 impl<O: Os> Tenants<O> {
     pub const ENTRIES: usize = core::mem::offset_of!(Self, table) + Table::<Tenant<O>>::BASE;
+    pub const COUNT: usize = core::mem::offset_of!(Self, count);
     pub const ENTRY_BYTES: usize = size_of::<Tenant<O>>();
     pub const ENTRY_ID: usize = core::mem::offset_of!(Tenant<O>, id);
     pub const ENTRY_SLABS: usize = core::mem::offset_of!(Tenant<O>, slabs);
@@ -178,6 +189,8 @@ impl<O: Os> Tenants<O> {
             lists: Table::new(),
             slots: Table::new(),
             slot_count: AtomicU32::new(0),
+            left: AtomicU32::new(0),
+            longest_delay: AtomicU32::new(0),
             count: AtomicU32::new(0),
             registry: Mutex::new(Registry {
                 unused: 0,
@@ -204,9 +217,7 @@ impl<O: Os> Tenants<O> {
     /// The heap of this name, while it is one.
     fn find(&self, id: HeapId) -> Option<&Tenant<O>> {
         let tenant = self.tenant(id.number())?;
-        (tenant.generation.load(Ordering::Relaxed) == id.generation()
-            && tenant.state.load(Ordering::Acquire) != UNUSED)
-            .then_some(tenant)
+        (tenant.generation.load(Ordering::Relaxed) == id.generation() && !tenant.is_over()).then_some(tenant)
     }
 
     /// The heap of this name that gives blocks.
@@ -241,6 +252,11 @@ impl<O: Os> Tenants<O> {
         pages.tenant_of(address).map(|(_, number)| self.id_of(number))
     }
 
+    /// The heap above a heap.
+    pub fn above(&self, id: HeapId) -> HeapId {
+        self.find(id).map_or(HeapId::OWN, |tenant| self.id_of(tenant.parent.load(Ordering::Relaxed)))
+    }
+
     /// All heaps, with their numbers.
     fn all(&self) -> impl Iterator<Item = (u32, &Tenant<O>)> {
         let count = self.count.load(Ordering::Acquire);
@@ -255,6 +271,11 @@ impl<O: Os> Tenant<O> {
 
     fn is_unused(&self) -> bool {
         self.state.load(Ordering::Acquire) == UNUSED
+    }
+
+    /// Whether nobody's blocks are in it: it has ended, although spans of it may be open yet.
+    fn is_over(&self) -> bool {
+        [UNUSED, CLOSING, LEFT].contains(&self.state.load(Ordering::Acquire))
     }
 }
 

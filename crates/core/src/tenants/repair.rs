@@ -2,7 +2,7 @@
 //!
 //! The spans tell the truth: each says whose it is, and its bitmap which of its blocks are in use. Lists and counts follow.
 
-use super::{ENDING, Rooms, Tenants, UNUSED};
+use super::{CLOSING, ENDING, Rooms, Tenants, UNUSED};
 use crate::base::sync::Ordering;
 use crate::central::Store;
 use crate::class::{SizeClass, UNIT_BYTES};
@@ -25,6 +25,7 @@ impl<O: Os> Tenants<O> {
                 registry.unused = 0;
                 self.find_unused_lists(registry);
                 self.find_unused_slots(registry);
+                self.recount_children();
                 for (number, tenant) in self.all() {
                     if tenant.is_unused() {
                         tenant.parent.store(registry.unused, Ordering::Relaxed);
@@ -32,6 +33,16 @@ impl<O: Os> Tenants<O> {
                     }
                 }
                 self.registry.release();
+            }
+        }
+    }
+
+    /// Counts the children of all heaps anew: a heap that ended may have gone from one count and not from the table.
+    fn recount_children(&self) {
+        self.all().for_each(|(_, tenant)| tenant.children.store(0, Ordering::Relaxed));
+        for (_, tenant) in self.all().filter(|(_, tenant)| !tenant.is_unused()) {
+            if let Some(parent) = self.tenant(tenant.parent.load(Ordering::Relaxed)) {
+                parent.children.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
@@ -62,7 +73,7 @@ impl<O: Os> Tenants<O> {
                     let rooms = &*tenant.rooms.as_ptr();
                     let away =
                         |class| self.spans_seen(rooms, class).is_some_and(|spans| spans.has_any_away());
-                    let is_ending = tenant.state.load(Ordering::Relaxed) == ENDING;
+                    let is_ending = [ENDING, CLOSING].contains(&tenant.state.load(Ordering::Relaxed));
                     outermost && (rooms.opening > 0 || is_ending || SizeClass::all().any(away))
                 };
                 if tenant.state.load(Ordering::Relaxed) == UNUSED {
@@ -75,6 +86,9 @@ impl<O: Os> Tenants<O> {
                     tenant.rooms.release();
                 }
             }
+        }
+        if outermost {
+            self.take_closing_over();
         }
         if any {
             pages.recount_released();

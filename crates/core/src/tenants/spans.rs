@@ -1,6 +1,6 @@
 //! Blocks of the classes from a heap's spans, under its lock, and back.
 
-use super::{DRAINING, ENDING, HeapId, Refusal, Rooms, Tenant, Tenants, UNUSED};
+use super::{DRAINING, ENDING, HeapId, Refusal, Rooms, Tenant, Tenants};
 use crate::base::PAGE_BYTES;
 use crate::base::fault::{Fault, Misuse};
 use crate::base::sync::{Ordering, pause};
@@ -69,7 +69,8 @@ impl<O: Os> Tenants<O> {
         }
         let mut rooms = tenant.rooms.lock();
         // A heap that is emptied has others' spans to wait for.
-        let is_over = [ENDING, UNUSED].contains(&tenant.state.load(Ordering::Acquire)) && rooms.opening == 0;
+        let is_over =
+            (tenant.is_over() || tenant.state.load(Ordering::Acquire) == ENDING) && rooms.opening == 0;
         match rooms.lists.get_mut(class.index()) {
             Some(place) if *place == 0 && !is_over => *place = made,
             // Another thread was faster.
@@ -202,6 +203,10 @@ impl<O: Os> Tenants<O> {
     ) -> Result<(), Misuse> {
         let class = store.pages.span(id).class();
         rooms.note_call(&store.pages);
+        if tenant.is_over() {
+            // The block went with its heap, although its span is open yet.
+            return Err(Misuse::at(Fault::FreeMemory, address));
+        }
         if !class.is_small() {
             self.give_large(store, number, &mut rooms, id, address)?;
             drop(rooms);
@@ -244,6 +249,11 @@ impl<O: Os> Tenants<O> {
         let (pages, span) = (&store.pages, store.pages.span(id));
         let (class, number) = (span.class(), span.heap.get());
         let Some(tenant) = self.tenant(number).filter(|_| class.is_small()) else { return 0 };
+        // A heap's own delay holds where pages wait at all.
+        let ticks = match tenant.delay.load(Ordering::Relaxed) {
+            own if own != 0 && ticks != Ticks(0) => Ticks(own),
+            _ => ticks,
+        };
         let mut rooms = tenant.rooms.lock();
         if (span.class(), span.heap.get()) != (class, number) {
             return 0;

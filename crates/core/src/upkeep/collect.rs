@@ -27,6 +27,9 @@ impl<O: Os> Upkeep<O> {
     /// Whether a large block that was refused could be had if everything came back that can. If it cannot, that would
     /// cost the next small blocks their caches and their pages for nothing.
     pub fn could_help(&self, floors: &Floors<O>, bytes: usize, align: usize) -> bool {
+        if self.has_ended(floors) {
+            return true;
+        }
         let stats = floors.pages.stats();
         let in_spans = (stats.used - stats.large.bytes.min(stats.used)) as usize;
         let could_have = |more| floors.pages.could_have(bytes, align, more);
@@ -61,12 +64,14 @@ impl<O: Os> Upkeep<O> {
     /// Brings everything back that can come back, now; returns the bytes that went to the system.
     #[inline(never)]
     pub fn relieve(&self, floors: &Floors<O>) -> Result<usize, Misuse> {
+        self.close_all_ended(floors);
         self.drain_everything(floors)?;
         Ok(self.release_idle(floors))
     }
 
     /// Brings everything back that can come back, but `keep` bytes of whole free units: spans' idle pages have no keeper.
     pub fn release(&self, floors: &Floors<O>, keep: usize) -> Result<usize, Misuse> {
+        self.close_all_ended(floors);
         self.drain_everything(floors)?;
         Ok(self.subrelease_spans(floors, Ticks(0)) + floors.pages.release(&floors.os, keep, Ticks(0)))
     }

@@ -146,6 +146,10 @@ impl<O: Os> Upkeep<O> {
         // for.
         if !self.thread.is_running() {
             self.after_slow_path_alone(floors)?;
+            // A janitor may have ended before they were closed; a child has none.
+            if self.has_ended(floors) {
+                self.close_ended(floors);
+            }
         }
         if floors.pages.limits.is_passed() {
             self.relieve_if_grown(floors)?;
@@ -207,6 +211,8 @@ impl<O: Os> Upkeep<O> {
         let round = self.begin_tick(floors, rung);
         let mut first = First { goes_on: ticker == Ticker::Aside, misuse: None };
         let moved = self.empty_what_is_still(floors, &round, &mut first)?;
+        // In a child, and after a thread that ended a heap was interrupted: else nothing is left for a tick.
+        self.close_ended(floors);
         let released = self.release_at_tick(floors, &round);
         let shed = self.shedding.take_shed();
         self.learn(floors, &round, released + shed);
@@ -292,8 +298,9 @@ impl<O: Os> Upkeep<O> {
 
     /// For the janitor's thread: sleeps until something happens, where everything that can go has gone and nothing
     /// `keeps_awake`.
-    pub fn sleep_if_quiet(&self, keeps_awake: impl FnOnce() -> bool) {
-        if self.schedule.quiet.load(Ordering::Relaxed) > QUIET_TICKS && !keeps_awake() {
+    pub fn sleep_if_quiet(&self, floors: &Floors<O>, keeps_awake: impl FnOnce() -> bool) {
+        let quiet = QUIET_TICKS.max(floors.tenants.longest_delay().saturating_add(1));
+        if self.schedule.quiet.load(Ordering::Relaxed) > quiet && !keeps_awake() {
             self.thread.sleep();
             self.schedule.quiet.store(0, Ordering::Relaxed);
         }

@@ -9,12 +9,14 @@
 //! snapshot    the figures at a moment
 //! pages       what costs of a look, kept for later ones
 //! residence   what of the heap is in memory
+//! heaps       the heaps of tenants
 //! counters    the heap's numbers, whole or marked
 //! layout      where they lie
 //! memory      the process's memory, and the note that leads there
 //! ```
 
 mod counters;
+mod heaps;
 mod layout;
 mod memory;
 pub mod orders;
@@ -26,6 +28,7 @@ mod seen;
 mod snapshot;
 mod watched;
 
+pub use heaps::{Figures, Heaps, OfName, TenantHeap};
 pub use pages::Resident;
 pub use samples::{OfStack, Sample, Samples, Sum};
 pub use seen::{Ours, Seen, find, is_on_ours, ours, rust_half};

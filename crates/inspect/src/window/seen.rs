@@ -1,6 +1,7 @@
 //! The process that is meant, and why its statistics cannot be seen where they cannot.
 
 use super::counters::Counters;
+use super::heaps;
 use super::layout::{Found, Layout, VERSION};
 use super::memory::{Memory, descriptions};
 use super::pages::Pages;
@@ -142,6 +143,17 @@ impl Seen {
         let counters = Counters::read(&self.memory, &self.layout);
         let counters = counters.map_err(|error| why_refused(&self.process, &error))?;
         Ok(counters.is_started().then(|| settings(&counters)))
+    }
+
+    /// The numbers of the heaps of tenants that are called so.
+    pub fn heaps_called(&self, name: &str) -> Result<Vec<u64>, String> {
+        let refused = |error| why_refused(&self.process, &error);
+        let counters = Counters::read(&self.memory, &self.layout).map_err(refused)?;
+        let called = heaps::called(&self.memory, &counters, name).map_err(refused)?;
+        called.map_err(|others| match others.as_slice() {
+            [] => "has no heaps of tenants".into(),
+            others => format!("has no heap called '{name}'; some that it has: {}", others.join(", ")),
+        })
     }
 
     pub(super) fn snapshot_with(&self, kept: &mut Option<Pages>) -> Result<Snapshot, String> {

@@ -1,6 +1,7 @@
 //! The state of a heap at a moment: the library's own statistics, made from its counters outside.
 
 use super::counters::Counters;
+use super::heaps::Heaps;
 use super::layout::{Layout, OptionPlaces};
 use super::memory::Memory;
 use super::pages::{Pages, Resident, is_near};
@@ -69,6 +70,7 @@ pub struct Snapshot {
     pub torn: Option<String>,
     /// Bytes of the spans in which tenants' heaps have small blocks: all of them counted as live.
     pub of_tenants: u64,
+    pub heaps: Heaps,
     /// How old the figures of pages are: what is resident, dirty or not in memory.
     pub pages_age: Duration,
     /// The pages do not fit the counters or RSS within 2 %: they are of another moment.
@@ -112,11 +114,13 @@ impl Snapshot {
             },
             torn: counters.torn.clone(),
             of_tenants: 0,
+            heaps: Heaps::default(),
             pages_age: pages.age(),
             pages_apart: false,
             missing: Vec::new(),
         };
         if snapshot.is_started {
+            snapshot.heaps = Heaps::read(memory, &counters)?;
             let kept = snapshot.add_counters(&counters);
             snapshot.add_blocks(&counters, &pages.heap);
             snapshot.add_residence(&pages.heap, kept);

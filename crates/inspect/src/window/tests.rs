@@ -1,5 +1,6 @@
 //! The reader on heaps of this very process, which it reads as anybody's.
 
+use super::heaps::Figures;
 use super::layout::{Found, Layout};
 use super::memory::Memory;
 use super::samples::Samples;
@@ -7,7 +8,7 @@ use super::snapshot::Snapshot;
 use crate::process::Process;
 use std::collections::HashMap;
 use vcmalloc_core::base::place::Place;
-use vcmalloc_core::heap::{Heap, Hooks, Stats, Window};
+use vcmalloc_core::heap::{Ending, Heap, HeapId, Hooks, Made, Stats, Window};
 use vcmalloc_core::os::fake::Fake;
 
 fn own() -> (Process, Memory) {
@@ -110,6 +111,61 @@ fn large_blocks_that_were_freed_a_moment_ago_are_free_in_a_look_that_closes_none
     // The heap itself closes them before it tells its figures.
     assert_eq!((of(&seen.stats), &seen.torn), (of(&heap.stats()), &None));
     assert_eq!(seen.stats.large_blocks, 15);
+}
+
+#[test]
+fn heaps_of_tenants_are_seen_by_name_the_largest_first() {
+    let heap = Box::new(Heap::new(Fake::default()));
+    let window = Window::new(&raw const *heap, "");
+    heap.free(heap.allocate(1));
+    assert_eq!(look(&window).heaps.count, 0);
+    let made = |name: &'static str, limit| Made {
+        name: name.as_bytes(),
+        parent: HeapId::OWN,
+        limit,
+        on_limit: None,
+        argument: 0,
+    };
+    let ids: Vec<HeapId> = (0..1500)
+        .map(|index| heap.make_heap(made(["query", "brick\n2"][index % 2], Some(64 << 20))).unwrap())
+        .collect();
+    let large = heap.make_heap(made("column", None)).unwrap();
+    let gone = heap.make_heap(made("gone", None)).unwrap();
+    heap.allocate_in(gone, 16, 9 << 20).unwrap();
+    heap.end_heap(gone, Ending::FreeAll).unwrap();
+    heap.allocate_in(large, 16, 5 << 20).unwrap();
+    heap.allocate_in(ids[1400], 16, 1 << 20).unwrap();
+    ids.iter().for_each(|id| _ = heap.allocate_in(*id, 16, 1000).unwrap());
+    let seen = look(&window);
+    let heaps = &seen.heaps;
+    assert_eq!((heaps.count, heaps.largest.len(), heaps.unread, &seen.torn), (1501, 16, 0, &None));
+    let (first, second) = (&heaps.largest[0], &heaps.largest[1]);
+    let told = heap.heap_stats(large).unwrap();
+    assert_eq!((first.id, &first.name, first.drains), (large.0, &"column".into(), false));
+    let of =
+        |figures: &Figures| [figures.live, figures.live_blocks, figures.bytes, figures.peak, figures.limit];
+    assert_eq!(of(&first.figures), [told.live, told.live_blocks, told.bytes, told.peak, told.limit]);
+    assert_eq!((second.id, second.figures.limit), (ids[1400].0, 64 << 20));
+    let names: Vec<(String, u64)> =
+        heaps.names.iter().map(|of| (of.name.clone().unwrap(), of.heaps)).collect();
+    assert_eq!(names, [("query".into(), 750), ("brick\\n2".into(), 750), ("column".into(), 1)]);
+}
+
+#[test]
+fn names_of_heaps_beyond_the_largest_are_one_sum() {
+    let heap = Box::new(Heap::new(Fake::default()));
+    let window = Window::new(&raw const *heap, "");
+    for index in 0..40 {
+        let name = format!("tenant {index}");
+        let made =
+            Made { name: name.as_bytes(), parent: HeapId::OWN, limit: None, on_limit: None, argument: 0 };
+        let id = heap.make_heap(made).unwrap();
+        heap.allocate_in(id, 16, (index + 1) * (300 << 10)).unwrap();
+    }
+    let names = look(&window).heaps.names;
+    let others = names.last().unwrap();
+    assert_eq!((names.len(), others.name.is_none(), others.heaps), (17, true, 24));
+    assert_eq!(names[0].name, Some("tenant 39".into()));
 }
 
 #[test]

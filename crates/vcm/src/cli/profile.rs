@@ -53,6 +53,9 @@ pub struct Profile {
     /// Free memory that live blocks of a call site keep from being released (estimate)
     #[arg(long)]
     pub pinned: bool,
+    /// Only memory that lives in tenants' heaps of this name
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["allocated", "peak", "pinned", "diff", "command"])]
+    pub heap: Option<String>,
     /// Write the profile to a file, for pprof; '-': to standard output, without the table
     #[arg(short, long, value_name = "FILE", conflicts_with = "diff")]
     pub output: Option<PathBuf>,

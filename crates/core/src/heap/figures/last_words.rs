@@ -76,6 +76,7 @@ impl<O: Os> Heap<O> {
         let mut comment = Comment { sink, is_begun: false };
         self.put_reason(&mut comment, reasons);
         self.put_figures(&mut comment, &self.stats());
+        self.put_heaps(&mut comment);
         self.put_surroundings(&mut comment);
         self.put_samples_taken(&mut comment, is_on);
         if is_on {

@@ -14,6 +14,7 @@ use crate::options::Options;
 use crate::os::Os;
 use crate::pages::Pages;
 use crate::sources::Guards;
+use crate::tenants::Tenants;
 use crate::upkeep::Upkeep;
 use core::mem::offset_of;
 
@@ -115,6 +116,7 @@ impl<O: Os> Heap<O> {
         let list = Pages::<O>::places(list, offset_of!(Self, engine.floors.store.pages));
         let list = Central::<O>::places(list, offset_of!(Self, engine.floors.store.central));
         let list = Cache::<O>::places(list, offset_of!(Self, engine.floors.cache));
+        let list = Tenants::<O>::places(list, offset_of!(Self, engine.floors.tenants));
         let list = Upkeep::<O>::places(list, offset_of!(Self, engine.upkeep));
         let list = Guards::<O>::places(list, offset_of!(Self, engine.sources.guards));
         let list = Profile::<O>::places(list, offset_of!(Self, profile));

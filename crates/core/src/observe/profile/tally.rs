@@ -16,6 +16,8 @@ pub(super) struct Record {
     pub(super) nanoseconds: u64,
     /// The number of the sample since the start, from 1; 0 in a record that is not in use.
     pub(super) birth: u64,
+    /// The name of the tenant's heap that it is of; 0: the process's own.
+    pub(super) heap: u64,
     pub(super) stack: u32,
     pub(super) next: u32,
 }
@@ -25,7 +27,17 @@ impl Record {
     pub(super) fn new(address: usize, size: Size, interval: u64, nanoseconds: u64) -> Self {
         let chance = sampled_chance(size.counted as u64, interval);
         let (weight, parts) = ((size.bytes as f64 / chance + 0.5) as u64, (PARTS / chance + 0.5) as u64);
-        Record { address, bytes: size.bytes, weight, parts, nanoseconds, birth: 0, stack: 0, next: 0 }
+        Record {
+            address,
+            bytes: size.bytes,
+            weight,
+            parts,
+            nanoseconds,
+            birth: 0,
+            heap: 0,
+            stack: 0,
+            next: 0,
+        }
     }
 }
 

@@ -41,6 +41,7 @@ impl<O: Os> Profile<O> {
             .constant("record.weight", offset_of!(Record, weight))
             .constant("record.parts", offset_of!(Record, parts))
             .constant("record.birth", offset_of!(Record, birth))
+            .constant("record.heap", offset_of!(Record, heap))
             .constant("record.stack", offset_of!(Record, stack))
             .constant("stack.entry_bytes", size_of::<OfStack>())
             .constant("stack.frames", offset_of!(OfStack, stack) + Stack::FRAMES)

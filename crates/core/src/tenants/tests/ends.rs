@@ -1,6 +1,7 @@
 //! Ends of heaps: all blocks freed, handed over, or waited for.
 
 use super::*;
+use crate::tenants::{CLOSING, LEFT};
 
 #[test]
 fn all_blocks_go_with_their_heap_and_the_pages_are_free_again() {
@@ -19,6 +20,49 @@ fn all_blocks_go_with_their_heap_and_the_pages_are_free_again() {
     // The memory serves others, and nobody is told of blocks that are gone.
     let blocks: Vec<usize> = (0..20_000).map(|step| heap.allocate(step % 2000 + 1)).collect();
     blocks.into_iter().chain([kept]).for_each(|block| heap.free(block));
+    heap.verify();
+}
+
+/// A heap of more spans than a call closes, in a process that has a janitor, after its end.
+fn left(heap: &Heap<Fake>, parent: HeapId) -> usize {
+    let id = heap.make_heap(Made { parent, ..PLAIN }).unwrap();
+    let block = heap.allocate_in(id, 16, 300 << 10).unwrap();
+    (0..2500).for_each(|_| _ = heap.allocate_in(id, 16, 300 << 10).unwrap());
+    (0..5000).for_each(|step| _ = heap.allocate_in(id, 16, step % 900 + 1).unwrap());
+    assert!(heap.claim_janitor());
+    assert_eq!(heap.end_heap(id, Ending::FreeAll), Ok(()));
+    assert!(heap.heap_stats(id).is_none());
+    block
+}
+
+#[test]
+fn the_call_that_ends_a_large_heap_leaves_spans_to_the_janitor_and_none_of_them_is_the_parents() {
+    let heap = heap();
+    let outer = heap.make_heap(Made { limit: Some(900 << 20), ..PLAIN }).unwrap();
+    let before = used(&heap);
+    left(&heap, outer);
+    assert!(used(&heap) > before, "not all are closed in the call");
+    let stats = heap.heap_stats(outer).unwrap();
+    assert_eq!((stats.bytes, stats.children), (0, 0));
+    assert!(heap.allocate_in(outer, 16, 890 << 20).is_ok(), "its limit counts what is gone as gone");
+    heap.verify();
+    assert_eq!(heap.end_heap(outer, Ending::FreeAll), Ok(()), "nothing is below it");
+    let mut count = 0;
+    heap.each_heap(|_| count += 1);
+    assert_eq!(count, 0);
+    while heap.upkeep.close_ended(&heap.floors) {}
+    assert_eq!(used(&heap), before);
+    heap.verify();
+}
+
+#[test]
+fn a_process_without_a_janitor_closes_all_spans_of_a_heap_in_the_call() {
+    let heap = heap();
+    let before = used(&heap);
+    let id = heap.make_heap(PLAIN).unwrap();
+    (0..2500).for_each(|_| _ = heap.allocate_in(id, 16, 300 << 10).unwrap());
+    assert_eq!(heap.end_heap(id, Ending::FreeAll), Ok(()));
+    assert_eq!(used(&heap), before);
     heap.verify();
 }
 
@@ -143,6 +187,29 @@ fn a_heap_that_drains_gives_nothing_and_goes_with_its_last_block() {
 }
 
 #[test]
+fn each_of_a_hundred_blocks_that_outlive_their_heap_is_found_and_its_late_free_counted() {
+    let heap = heap();
+    let id = heap.make_heap(PLAIN).unwrap();
+    let blocks: Vec<usize> =
+        (0..5000).map(|step| heap.allocate_in(id, 16, step * 37 % 9000 + 1).unwrap()).collect();
+    let late: Vec<usize> = blocks.iter().copied().step_by(50).collect();
+    blocks.iter().filter(|block| !late.contains(block)).for_each(|block| heap.free(*block));
+    assert_eq!(heap.end_heap(id, Ending::Drain), Ok(()));
+    let mut found = Vec::new();
+    heap.each_block_of(id, |block, _| found.push(block));
+    found.sort_unstable();
+    let mut sorted = late.clone();
+    sorted.sort_unstable();
+    assert_eq!((found.len(), &found), (100, &sorted));
+    for (freed, block) in late.into_iter().enumerate() {
+        assert_eq!(heap.heap_stats(id).unwrap().live_blocks, 100 - freed as u64);
+        heap.free(block);
+    }
+    assert!(heap.heap_stats(id).is_none());
+    heap.verify();
+}
+
+#[test]
 fn a_heap_with_others_below_it_does_not_end() {
     let heap = heap();
     let outer = heap.make_heap(PLAIN).unwrap();
@@ -165,4 +232,97 @@ fn a_block_that_is_freed_after_its_heap_is_found() {
     let block = heap.allocate_in(id, 16, 100).unwrap();
     heap.end_heap(id, Ending::FreeAll).unwrap();
     heap.free(block);
+}
+
+#[test]
+#[should_panic(expected = "the process was ended")]
+fn a_block_that_is_freed_after_its_heap_is_found_while_its_span_waits_to_be_closed() {
+    let mut os = Fake::default();
+    os.panics = true;
+    let heap = Box::new(Heap::new(os));
+    // The first block's span is the last one in the list of large blocks.
+    let block = left(&heap, HeapId::OWN);
+    assert!(heap.upkeep.has_ended(&heap.floors) && heap.owns(block));
+    heap.free(block);
+}
+
+#[test]
+fn memory_of_a_heap_that_waits_to_be_closed_serves_who_would_be_refused() {
+    let heap = heap();
+    heap.set_option(b"hard_limit", b"1G").unwrap();
+    left(&heap, HeapId::OWN);
+    assert!(heap.upkeep.has_ended(&heap.floors));
+    let block = heap.allocate(900 << 20);
+    assert_ne!(block, 0);
+    heap.free(block);
+    heap.verify();
+}
+
+#[test]
+#[should_panic(expected = "the process was ended")]
+fn a_block_that_is_resized_after_its_heap_is_found_while_its_span_waits_to_be_closed() {
+    let mut os = Fake::default();
+    os.panics = true;
+    let heap = Box::new(Heap::new(os));
+    let block = left(&heap, HeapId::OWN);
+    heap.reallocate(block, 100);
+}
+
+#[test]
+fn memory_of_heaps_that_end_goes_at_once_and_makes_no_tick_come_earlier() {
+    let heap = real();
+    assert!(heap.claim_janitor());
+    thread::scope(|scope| {
+        scope.spawn(|| heap.run_janitor(false));
+        let before = heap.upkeep.done().ticks;
+        let resident = || heap.pages.dirty_free_bytes();
+        for _ in 0..20 {
+            let id = heap.make_heap(PLAIN).unwrap();
+            for _ in 0..40 {
+                fill(heap.allocate_in(id, 16, 256 << 10).unwrap(), 256 << 10, 7);
+            }
+            heap.end_heap(id, Ending::FreeAll).unwrap();
+        }
+        let is_gone = || resident() < 8 << 20 || heap.is_patient();
+        let waited = (0..400).find(|_| {
+            thread::sleep(std::time::Duration::from_millis(5));
+            is_gone()
+        });
+        assert!(waited.is_some(), "{} bytes are free and in memory", resident());
+        let ticks = heap.upkeep.done().ticks - before;
+        assert!(ticks <= 9, "{ticks} ticks");
+        heap.stop_janitor();
+    });
+    heap.verify();
+}
+
+#[test]
+fn a_child_counts_the_heaps_below_another_anew() {
+    let heap = heap();
+    let outer = heap.make_heap(PLAIN).unwrap();
+    let inner = heap.make_heap(Made { parent: outer, ..PLAIN }).unwrap();
+    // A thread that stayed behind had taken one from the count, and not from the table.
+    heap.tenants.tenant(outer.number()).unwrap().children.store(0, Ordering::Relaxed);
+    // SAFETY: no other thread uses the heap.
+    unsafe { heap.repair_for_test() };
+    assert_eq!(heap.end_heap(outer, Ending::FreeAll), Err(Refusal::HasChildren));
+    heap.end_heap(inner, Ending::FreeAll).unwrap();
+    assert_eq!(heap.end_heap(outer, Ending::FreeAll), Ok(()));
+}
+
+#[test]
+fn a_child_closes_what_a_thread_that_stayed_behind_was_closing() {
+    let heap = heap();
+    let before = used(&heap);
+    left(&heap, HeapId::OWN);
+    // The janitor of the parent had taken it.
+    let taken = heap.tenants.all().find(|(_, tenant)| tenant.state.load(Ordering::Relaxed) == LEFT).unwrap();
+    taken.1.state.store(CLOSING, Ordering::Relaxed);
+    assert!(!heap.upkeep.close_ended(&heap.floors));
+    // SAFETY: no other thread uses the heap.
+    unsafe { heap.repair_for_test() };
+    while heap.upkeep.close_ended(&heap.floors) {}
+    assert!(!heap.upkeep.has_ended(&heap.floors));
+    assert_eq!(used(&heap), before);
+    heap.verify();
 }

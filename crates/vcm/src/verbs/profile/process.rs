@@ -30,6 +30,9 @@ pub fn take(arguments: &Arguments, target: &str) -> Result<Profile, Failure> {
     if arguments.measure() == Measure::Peak && !seen.samples().map_err(failure)?.keeps_peak {
         return Err(failure("runs a build of vcmalloc that does not record live memory at the peak".into()));
     }
+    if let Some(name) = &arguments.heap {
+        seen.heaps_called(name).map_err(failure)?;
+    }
     let held = Held::hold(&[]).map_err(|error| failure(format!("is not read: {error}")))?;
     let switched = Switched::on(&seen, arguments.interval).map_err(failure)?;
     let mut profile = watch(arguments, &seen, switched, &held).map_err(|why| match why {
@@ -79,9 +82,12 @@ fn watch(arguments: &Arguments, seen: &Seen, switched: Switched, held: &Held) ->
         };
         return Err(Stopped::Line(line.into()));
     }
-    let read =
-        if arguments.measure() == Measure::Pinned { vcm_profile::read_pinned } else { vcm_profile::read };
-    let mut profile = read(seen).map_err(Stopped::Line)?;
+    let read = match &arguments.heap {
+        Some(name) => vcm_profile::read_heap(seen, name),
+        None if arguments.measure() == Measure::Pinned => vcm_profile::read_pinned(seen),
+        None => vcm_profile::read(seen),
+    };
+    let mut profile = read.map_err(Stopped::Line)?;
     if let Some(before) = before {
         profile.allocated_since(&before);
     }

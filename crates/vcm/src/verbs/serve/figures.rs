@@ -2,6 +2,7 @@
 
 use super::process::Look;
 use prometheus_client::registry::Unit;
+use vcm_inspect::window::OfName;
 
 /// A label of its own beside those of the process.
 pub type Label = Option<(&'static str, String)>;
@@ -168,6 +169,27 @@ pub const FIGURES: &[Figure] = &[
     counter("vcmalloc_torn_looks", None, "Readings that mixed two moments.", |look, give| {
         one(give, look.counts.torn_looks);
     }),
+    gauge("vcmalloc_tenant_heaps", None, "Heaps of tenants with this name.", |look, give| {
+        of_names(look, give, |of| of.heaps);
+    }),
+    gauge(
+        "vcmalloc_tenant_live",
+        BYTES,
+        "By name of tenants' heaps: bytes of blocks that their spans gave out, those in their caches too.",
+        |look, give| of_names(look, give, |of| of.figures.live),
+    ),
+    gauge(
+        "vcmalloc_tenant_spans",
+        BYTES,
+        "By name of tenants' heaps: bytes of their spans and of the heaps below them, which limits count.",
+        |look, give| of_names(look, give, |of| of.figures.bytes),
+    ),
+    gauge(
+        "vcmalloc_tenant_refused",
+        None,
+        "By name of tenants' heaps that exist: requests refused by their limits.",
+        |look, give| of_names(look, give, |of| of.figures.refused),
+    ),
     gauge("vcmalloc_look_is_torn", None, "1 if these figures mix two moments.", |look, give| {
         one(give, u64::from(look.is_torn));
     }),
@@ -181,6 +203,14 @@ pub const FIGURES: &[Figure] = &[
         give(None, Value::Real(look.pages_age));
     }),
 ];
+
+/// The largest names each, and all others together under none: their number is bounded.
+fn of_names(look: &Look, give: Give, value: fn(&OfName) -> u64) {
+    for of in &look.heaps.names {
+        let name = of.name.clone().unwrap_or_default();
+        give(Some(("heap", name)), Value::Whole(value(of)));
+    }
+}
 
 fn tiers(look: &Look, give: Give) {
     let stats = &look.stats;

@@ -6,7 +6,7 @@ use std::time::UNIX_EPOCH;
 use vcm_inspect::daemon::{self, Role};
 use vcm_inspect::pressure::Pressure;
 use vcm_inspect::process::Process;
-use vcm_inspect::window::{Class, Ours, Resident, Seen, Snapshot, Watched};
+use vcm_inspect::window::{Class, Heaps, Ours, Resident, Seen, Snapshot, Watched};
 use vcmalloc_core::heap::Stats;
 
 /// The identity of a process, the same for as long as it lives.
@@ -97,6 +97,7 @@ pub struct Look {
     pub swapped: u64,
     pub whole: Option<Resident>,
     pub classes: Vec<Class>,
+    pub heaps: Heaps,
     pub pressure: Pressure,
     pub counts: Counts,
     pub is_torn: bool,
@@ -179,6 +180,7 @@ impl Row {
             swapped: snapshot.swapped,
             whole: snapshot.process,
             classes: snapshot.classes,
+            heaps: snapshot.heaps,
             pressure,
             counts: self.growing.shown,
             is_torn,

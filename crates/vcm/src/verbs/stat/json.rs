@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use vcm_inspect::pressure::Pressure;
-use vcm_inspect::window::{Giver, Seen, Setting, Snapshot};
+use vcm_inspect::window::{Giver, Seen, Setting, Snapshot, TenantHeap};
 use vcmalloc_core::options::{self, Kind};
 
 /// One object, on one line.
@@ -39,6 +39,8 @@ pub fn object(seen: &Seen, snapshot: &Snapshot, pressure: &Pressure) -> String {
     put("options", snapshot.settings.iter().map(|setting| {
         json!({ "name": setting.name, "value": shown(setting), "origin": setting.origin.name() })
     }).collect());
+    put("heaps", snapshot.heaps.count.into());
+    put("largest_heaps", snapshot.heaps.largest.iter().map(heap).collect());
     put(
         "classes",
         snapshot
@@ -59,6 +61,21 @@ pub fn object(seen: &Seen, snapshot: &Snapshot, pressure: &Pressure) -> String {
             .collect(),
     );
     Value::Object(all).to_string() + "\n"
+}
+
+fn heap(heap: &TenantHeap) -> Value {
+    let figures = &heap.figures;
+    json!({
+        "name": heap.name,
+        "id": heap.id,
+        "live": figures.live,
+        "live_blocks": figures.live_blocks,
+        "bytes": figures.bytes,
+        "peak": figures.peak,
+        "limit": figures.limit,
+        "refused": figures.refused,
+        "draining": u64::from(heap.drains),
+    })
 }
 
 /// A value as a user would write it; the number alone of an option that this tool does not know.

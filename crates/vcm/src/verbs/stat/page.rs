@@ -3,7 +3,7 @@
 use super::json::shown;
 use std::time::{Duration, SystemTime};
 use vcm_inspect::pressure::Pressure;
-use vcm_inspect::window::{Class, Giver, Seen, Snapshot};
+use vcm_inspect::window::{Class, Giver, Heaps, Seen, Snapshot};
 use vcm_report::unit::amount;
 
 /// Classes that are shown, those with the most memory.
@@ -18,6 +18,7 @@ pub fn page(seen: &Seen, snapshot: &Snapshot) -> String {
     }
     bridge(&mut text, snapshot);
     classes(&mut text, snapshot);
+    heaps(&mut text, &snapshot.heaps);
     limits(&mut text, snapshot);
     pressure(&mut text, &seen.process.memory_pressure());
     given_back(&mut text, snapshot);
@@ -105,6 +106,35 @@ fn classes(text: &mut String, snapshot: &Snapshot) {
     let stats = &snapshot.stats;
     if stats.large_blocks > 0 {
         *text += &format!("  large blocks: {}, {}\n", stats.large_blocks, amount(stats.large));
+    }
+}
+
+/// The largest heaps of tenants.
+fn heaps(text: &mut String, heaps: &Heaps) {
+    if heaps.count == 0 {
+        return;
+    }
+    let title = format!("heaps of tenants: {}", heaps.count);
+    *text +=
+        &format!("\n{title:<26}{:>11}{:>11}{:>11}{:>11}{:>9}\n", "live", "spans", "most", "limit", "refused");
+    for heap in &heaps.largest {
+        let figures = &heap.figures;
+        let limit = if figures.limit == 0 { "none".to_string() } else { amount(figures.limit) };
+        let name = format!("{}{}", heap.name, if heap.drains { " (drains)" } else { "" });
+        *text += &format!(
+            "  {name:<24}{:>11}{:>11}{:>11}{limit:>11}{:>9}\n",
+            amount(figures.live),
+            amount(figures.bytes),
+            amount(figures.peak),
+            figures.refused
+        );
+    }
+    let shown = heaps.largest.len() as u64;
+    if heaps.count > shown {
+        *text += &format!("  and {} more\n", heaps.count - shown);
+    }
+    if heaps.unread > 0 {
+        *text += &format!("  and {} entries of their table that were not read\n", heaps.unread);
     }
 }
 

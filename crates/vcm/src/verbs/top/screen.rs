@@ -100,6 +100,7 @@ fn detail(frame: &mut Frame, area: Rect, row: &Row, has_colour: bool) {
         Line::raw(""),
     ];
     lines.extend(bars(row, usize::from(area.width)));
+    lines.extend(heaps(row));
     lines.push(Line::raw("over time: the line is RSS, the dots are live bytes"));
     let heights = [Constraint::Length(lines.len() as u16), Constraint::Min(0)];
     let [above, below] = Layout::vertical(heights).areas(area);
@@ -142,6 +143,26 @@ fn bars(row: &Row, width: usize) -> Vec<Line<'static>> {
         ("RSS", row.rss()),
     ];
     tiers.into_iter().map(bar).collect()
+}
+
+/// So many heaps of tenants have a line.
+const HEAPS: usize = 4;
+
+/// The largest heaps of tenants, by bytes of their spans.
+fn heaps(row: &Row) -> Vec<Line<'static>> {
+    let heaps = &row.snapshot.heaps;
+    if heaps.count == 0 {
+        return Vec::new();
+    }
+    let mut lines = vec![Line::raw(format!("heaps of tenants: {}, the largest by their spans", heaps.count))];
+    lines.extend(heaps.largest.iter().take(HEAPS).map(|heap| {
+        let limit = match heap.figures.limit {
+            0 => String::new(),
+            limit => format!(" of {}", amount(limit)),
+        };
+        Line::raw(format!("{:<15.15}{:>9}{limit}", heap.name.printed(), amount(heap.figures.bytes)))
+    }));
+    lines
 }
 
 fn chart(frame: &mut Frame, area: Rect, row: &Row, has_colour: bool) {

@@ -1,0 +1,74 @@
+//! What heaps of tenants leave when they end: their spans are closed and their memory goes at once, by the janitor's thread where
+//! there is one, so that the call which ends a heap does not wait for it.
+
+use super::{Floors, Upkeep};
+use crate::base::sync::Ordering;
+use crate::base::ticks::Ticks;
+use crate::options::{AUTO, OptionId};
+use crate::os::Os;
+
+/// Spans that are closed before their memory goes, some milliseconds.
+const PORTION: usize = 2048;
+/// Memory of smaller heaps waits as all free memory does: the next heap may want it.
+const LEAST: usize = 8 << 20;
+/// If more heaps wait for the janitor, calls that end one close some of their spans too.
+const MOST_LEFT: u32 = 8;
+/// How long others are waited for who close the last spans, in nanoseconds, and how often.
+const WAIT: u64 = 20_000;
+const WAITS: u32 = 2500;
+
+impl<O: Os> Upkeep<O> {
+    /// After a heap has ended, which made so many bytes free at once. Called with no lock held.
+    pub fn settle_ended(&self, floors: &Floors<O>, freed: usize) {
+        if freed >= LEAST {
+            self.ended.fetch_add(freed, Ordering::Relaxed);
+        }
+        if !self.has_ended(floors) {
+        } else if self.thread.is_running() {
+            self.thread.call();
+            if floors.tenants.left() > MOST_LEFT {
+                self.close_ended(floors);
+            }
+        } else {
+            while self.close_ended(floors) {}
+        }
+    }
+
+    /// Whether there is something for `close_ended`, or others are at it.
+    #[inline]
+    pub fn has_ended(&self, floors: &Floors<O>) -> bool {
+        floors.tenants.left() != 0 || self.ended.load(Ordering::Relaxed) != 0
+    }
+
+    /// Closes all spans of heaps that have ended, and waits for others who are at it.
+    pub(super) fn close_all_ended(&self, floors: &Floors<O>) {
+        for _ in 0..WAITS {
+            while self.close_ended(floors) {}
+            if !self.has_ended(floors) {
+                return;
+            }
+            floors.os.sleep(WAIT);
+        }
+    }
+
+    /// Closes some spans of heaps that have ended and gives as much memory back; whether there may be more.
+    pub fn close_ended(&self, floors: &Floors<O>) -> bool {
+        let closed = floors.tenants.close_left(&floors.store, PORTION);
+        let freed = self.ended.swap(0, Ordering::Relaxed).saturating_add(closed.unwrap_or(0));
+        // What the program was seen to want again waits, as all free memory does.
+        if freed != 0 && !self.is_patient() {
+            let free = floors.pages.dirty_free_bytes();
+            let retained = match floors.options.get(OptionId::retain) {
+                AUTO => 0,
+                _ => self.holding_now(floors).retained,
+            };
+            let kept = free.saturating_sub(freed).max(retained);
+            if free > kept {
+                let gone = floors.pages.release(&floors.os, kept, Ticks(0));
+                self.count_released(gone);
+                self.shedding.note_shed(gone);
+            }
+        }
+        closed.is_some()
+    }
+}
