@@ -6,6 +6,7 @@ use crate::base::sync::Ordering;
 use crate::base::ticks::Ticks;
 use crate::class::{LARGEST_BYTES, MIN_ALIGN, SizeClass};
 use crate::heap::Heap;
+use crate::observe::layout::Kind;
 use crate::os::Os;
 use crate::policy::Leaving;
 use crate::tenants::{Ending, HeapId, Made, NAME_BYTES, Refusal, TenantStats};
@@ -54,6 +55,17 @@ impl<O: Os> Heap<O> {
         let fresh = self.take_in(id, align, bytes)?;
         self.large.clear(&self.os, &self.pages, fresh, bytes);
         Ok(fresh.address)
+    }
+
+    /// As `allocate_in`, for a program that asks for a block of this very heap: a recording has it.
+    pub fn take_block_of(&self, id: HeapId, align: usize, bytes: usize) -> Result<usize, Refusal> {
+        let kind = if align > MIN_ALIGN { Kind::Aligned } else { Kind::Malloc };
+        self.allocate_in(id, align, bytes).map(|block| self.begun(kind, block, bytes, align))
+    }
+
+    /// The same, all of whose bytes read as zeros.
+    pub fn take_zeroed_block_of(&self, id: HeapId, align: usize, bytes: usize) -> Result<usize, Refusal> {
+        self.allocate_zeroed_in(id, align, bytes).map(|block| self.begun(Kind::Calloc, block, bytes, align))
     }
 
     fn take_in(&self, id: HeapId, align: usize, bytes: usize) -> Result<Fresh, Refusal> {

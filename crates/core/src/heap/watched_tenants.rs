@@ -9,9 +9,8 @@ use crate::cache::Counted;
 use crate::class::MIN_ALIGN;
 use crate::heap::Heap;
 use crate::observe::Size;
-use crate::observe::layout::Kind;
 use crate::os::Os;
-use crate::tenants::{Ending, HeapId, Refusal};
+use crate::tenants::{Ending, HeapId};
 
 impl<O: Os> Heap<O> {
     /// A block of a heap that is a sample, where one is due; none where this is to be an ordinary one.
@@ -34,17 +33,6 @@ impl<O: Os> Heap<O> {
             Some(fresh)
         })
         .flatten()
-    }
-
-    /// As `allocate_in`, for a program that asks for a block of this very heap: a recording has it.
-    pub fn take_block_of(&self, id: HeapId, align: usize, bytes: usize) -> Result<usize, Refusal> {
-        let kind = if align > MIN_ALIGN { Kind::Aligned } else { Kind::Malloc };
-        self.allocate_in(id, align, bytes).map(|block| self.begun(kind, block, bytes, align))
-    }
-
-    /// The same, all of whose bytes read as zeros.
-    pub fn take_zeroed_block_of(&self, id: HeapId, align: usize, bytes: usize) -> Result<usize, Refusal> {
-        self.allocate_zeroed_in(id, align, bytes).map(|block| self.begun(Kind::Calloc, block, bytes, align))
     }
 
     /// A heap is about to end so, or to lose all its blocks, and gives none any more. Called inside, with no lock held.
@@ -81,7 +69,7 @@ impl<O: Os> Heap<O> {
             self.settle_sampling();
         }
         // Another thread may have handed the block over before the record was there.
-        let owner = self.owner_heap(address).unwrap_or(HeapId::OWN);
+        let owner = self.tenants.heap_of(&self.pages, address).unwrap_or(HeapId::OWN);
         if owner != id {
             self.profile.hand_over(id.0, name_of(owner));
         }

@@ -134,11 +134,13 @@ struct State {
     waiting: u32,
 }
 
-/// Units of a block that are free and marked used meanwhile. Changed with the state locked.
+/// Units of a huge page that are free and marked used meanwhile, or a row of huge pages. Changed with the state locked.
 #[derive(Clone, Copy)]
 struct Withheld {
     block: u32,
     units: u128,
+    /// Huge pages behind that one which are withheld as a whole.
+    more: u32,
 }
 
 impl Ranked for Withheld {
@@ -150,7 +152,7 @@ impl Ranked for State {
 }
 
 impl Withheld {
-    const NOTHING: Withheld = Withheld { block: 0, units: 0 };
+    const NOTHING: Withheld = Withheld { block: 0, units: 0, more: 0 };
 }
 
 impl State {

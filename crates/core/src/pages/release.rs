@@ -43,6 +43,8 @@ pub(super) struct LeftOut {
     last: u32,
 }
 
+/// Huge pages that go in one call of the system: each interrupts the CPUs of all threads, and what is on its way serves nobody.
+const MOST_IN_ROW: usize = 8;
 /// Huge pages that are looked at while the lock is held.
 const BLOCKS_PER_LOOK: u32 = 256;
 
@@ -55,8 +57,13 @@ impl<O: Os> Pages<O> {
             let wish = Wish { whole_only, keep, ticks };
             let mut from = 0;
             while let Some((number, found)) = self.next_to_release(from, wish) {
-                released += if found { self.release_huge_page(os, number, wish) } else { 0 };
-                from = number + 1;
+                let (bytes, count) = match found {
+                    false => (0, 1),
+                    true if whole_only => self.release_row(os, number, wish),
+                    true => (self.release_huge_page(os, number, wish), 1),
+                };
+                released += bytes;
+                from = number + count;
             }
         }
         released
@@ -106,6 +113,58 @@ impl<O: Os> Pages<O> {
         })
     }
 
+    /// Releases huge pages that are free as a whole, from one on as many as follow each other. Returns the bytes, and how many huge
+    /// pages were looked at.
+    fn release_row(&self, os: &O, number: u32, wish: Wish) -> (usize, u32) {
+        let mut held = self.releasing.lock();
+        let mut state = self.lock();
+        let (mut dirty, mut count, end) = ([0u128; MOST_IN_ROW], 0, state.runs.huge);
+        for place in &mut dirty {
+            let is_one = number + count < end
+                && state.runs.dirty_free as usize * UNIT_BYTES > wish.keep
+                && self.has_what_is_wished(&state, number + count, wish);
+            if !is_one {
+                break;
+            }
+            *place = state.runs.withhold_free(&self.huge, number + count, u128::MAX).1;
+            count += 1;
+        }
+        if count == 0 {
+            return (0, 1);
+        }
+        *held = Withheld { block: number, units: u128::MAX, more: count - 1 };
+        drop(state);
+        let release = |number: u32, count: u32| {
+            os.release(self.address_of(number * HUGE_PAGE_UNITS), count as usize * HUGE_PAGE_BYTES)
+        };
+        let are_all_gone = release(number, count);
+        self.release_bits_of(os, number * HUGE_PAGE_UNITS, count * HUGE_PAGE_UNITS);
+        let undumped =
+            are_all_gone && number + count <= MOST_UNDUMPED && self.leave_out_of_dumps(os, number, count);
+        // Of a row that is refused a part may be locked.
+        let refused = if are_all_gone { [0; MOST_IN_ROW] } else { dirty };
+        let mut refused = refused.into_iter().zip(number..number + count);
+        let refused: [u128; MOST_IN_ROW] = core::array::from_fn(|_| match refused.next() {
+            Some((dirty, number)) if dirty != 0 && !release(number, 1) => dirty,
+            _ => 0,
+        });
+        let mut state = self.lock();
+        let (mut units_gone, pages) = (0, (number..number + count).zip(dirty.into_iter().zip(refused)));
+        for (number, (dirty, refused)) in pages {
+            if refused != dirty {
+                self.note_released(&mut state, number, true, undumped);
+            }
+            units_gone += (dirty & !refused).count_ones();
+            for (units, is_clean) in [(!refused, true), (refused, false)] {
+                if units != 0 {
+                    state.runs.return_withheld(&self.huge, number, units, is_clean);
+                }
+            }
+        }
+        *held = Withheld::NOTHING;
+        (units_gone as usize * UNIT_BYTES, count)
+    }
+
     fn release_in_block(
         &self,
         os: &O,
@@ -123,7 +182,7 @@ impl<O: Os> Pages<O> {
         if dirty == 0 {
             return 0;
         }
-        *held = Withheld { block: number, units: withheld };
+        *held = Withheld { block: number, units: withheld, more: 0 };
         // SAFETY: huge pages belong to the holder of the state.
         let in_part = !unused && unsafe { (*self.huge.at(number as usize)).huge } == Huge::Yes;
         drop(state);
@@ -140,7 +199,7 @@ impl<O: Os> Pages<O> {
 
     /// Releases the dirty ones of a huge page's withheld units to the system and makes all of them free again.
     fn release_units(&self, os: &O, held: &mut Withheld, dirty: u128, unused: bool) -> usize {
-        let Withheld { block: number, units: withheld } = *held;
+        let Withheld { block: number, units: withheld, .. } = *held;
         let (units_per_page, mut refused) = ((os.page_bytes() / UNIT_BYTES).max(1) as u32, dirty);
         // A system's page may be several units: only those that are withheld as a whole can go.
         bits::each_run(whole(withheld, dirty, units_per_page), |start, length| {
@@ -151,7 +210,7 @@ impl<O: Os> Pages<O> {
         });
         self.release_bits(os, number, withheld, dirty);
         let undumped =
-            unused && refused == 0 && number < MOST_UNDUMPED && self.leave_out_of_dumps(os, number);
+            unused && refused == 0 && number < MOST_UNDUMPED && self.leave_out_of_dumps(os, number, 1);
         let mut state = self.lock();
         if refused != dirty {
             self.note_released(&mut state, number, unused, undumped);
@@ -184,8 +243,22 @@ impl<O: Os> Pages<O> {
         }
     }
 
-    fn leave_out_of_dumps(&self, os: &O, number: u32) -> bool {
-        os.set_dumped(self.address_of(number * HUGE_PAGE_UNITS), HUGE_PAGE_BYTES, false)
+    /// The same of whole huge pages.
+    fn release_bits_of(&self, os: &O, first: u32, units: u32) {
+        if os.page_bytes() > PAGE_BYTES {
+            return;
+        }
+        let bits = self.allocated.at(first as usize * ALLOCATED_PER_UNIT);
+        os.release(bits.addr(), (units / UNITS_PER_PAGE_OF_BITS) as usize * PAGE_BYTES);
+        if self.keeps_marks() {
+            let marks = self.marks.at(first as usize * MARKS_PER_UNIT);
+            os.release(marks.addr(), (units / UNITS_PER_PAGE_OF_MARKS) as usize * PAGE_BYTES);
+        }
+    }
+
+    fn leave_out_of_dumps(&self, os: &O, number: u32, count: u32) -> bool {
+        let bytes = count as usize * HUGE_PAGE_BYTES;
+        os.set_dumped(self.address_of(number * HUGE_PAGE_UNITS), bytes, false)
     }
 
     fn note_released(&self, _held: &mut Guard<'_, State, O>, number: u32, unused: bool, undumped: bool) {

@@ -98,8 +98,9 @@ impl<O: Os> Pages<O> {
     fn keep_withheld(&self, state: &mut State) {
         if self.releasing.is_own() {
             // SAFETY: this thread holds the mutex, and changes what it guards only with the state locked.
-            let Withheld { block, units } = unsafe { *self.releasing.as_ptr() };
+            let Withheld { block, units, more } = unsafe { *self.releasing.as_ptr() };
             state.runs.claim_in(&self.huge, block, units);
+            (1..=more).for_each(|further| state.runs.claim_in(&self.huge, block + further, u128::MAX));
         }
     }
 

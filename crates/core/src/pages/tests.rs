@@ -151,6 +151,27 @@ fn a_block_that_grows_into_what_is_left_out_of_core_files_lets_it_in_again() {
 }
 
 #[test]
+fn huge_pages_side_by_side_go_in_one_call_and_one_by_one_where_that_is_refused() {
+    let (os, pages) = pages();
+    let ids: Vec<_> =
+        (0..20).map(|_| pages.open_large(&os, Place::of(HUGE_PAGE_UNITS), 0).unwrap().0).collect();
+    let starts: Vec<usize> = ids.iter().map(|id| address(&pages, *id)).collect();
+    starts.iter().for_each(|start| fill(*start, HUGE_PAGE_BYTES, 9));
+    // SAFETY: memory of the pages, which nobody uses else.
+    let locked = unsafe { libc::mlock(std::ptr::with_exposed_provenance(starts[2]), 4096) } == 0;
+    ids.iter().for_each(|id| pages.close_span(*id, Tick(0)));
+    let before = os.asked(Request::Release);
+    let gone = pages.release(&os, 0, Ticks(0));
+    let asked = os.asked(Request::Release) - before;
+    let kept = usize::from(locked) * HUGE_PAGE_BYTES;
+    assert_eq!((gone, pages.stats().dirty_free as usize), (20 * HUGE_PAGE_BYTES - kept, kept));
+    assert!(asked <= 8 + u64::from(locked) * 10, "{asked} calls");
+    let is_zero = |start: &usize| holds(*start, HUGE_PAGE_BYTES, 0);
+    assert_eq!(starts.iter().filter(|start| !is_zero(start)).count(), usize::from(locked));
+    pages.verify();
+}
+
+#[test]
 fn free_memory_is_given_back_and_reads_as_zeros_afterwards() {
     let (os, pages) = pages();
     let ids: Vec<_> = (0..3).map(|_| pages.open_large(&os, Place::of(100), 0).unwrap().0).collect();

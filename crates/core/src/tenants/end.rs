@@ -10,7 +10,7 @@ use crate::os::Os;
 use crate::pages::SpanId;
 
 impl<O: Os> Tenants<O> {
-    /// Ends a heap, or has it give no more blocks. Its name means nothing from then on. Returns the bytes of spans that were closed;
+    /// Ends a heap, or has it give no more blocks. Its name means nothing from then on. Returns the bytes of spans that were closed, now or a moment ago;
     /// some may be left for `close_left`. `tell` is called when it is sure that all its blocks go, or are handed over, and before
     /// the first one does; with no lock held.
     pub fn end(
@@ -36,16 +36,23 @@ impl<O: Os> Tenants<O> {
             return Ok(Err(Refusal::Gone));
         }
         drop(registry);
+        // The owner may have freed the blocks one by one just before: as much memory is free now as if they went here.
+        let gone_lately = || tenant.rooms.lock().gone_lately(&store.pages);
+        let before = gone_lately();
         self.detach(store, tenant, id)?;
+        // A heap that drains may have ended with its cache.
+        let mut closed = before.max(gone_lately());
         if how != Ending::Drain {
             drop(self.alone(tenant));
             tell();
         }
-        let mut closed = 0;
         match how {
             Ending::Drain => self.finish_if_drained(store, tenant, id),
-            Ending::FreeAll => closed = self.finish(store, tenant, id.number(), AT_ONCE),
-            Ending::HandOver => self.hand_over(store, tenant, id.number()),
+            Ending::FreeAll => closed += self.finish(store, tenant, id.number(), AT_ONCE),
+            Ending::HandOver => {
+                self.hand_over(store, tenant, id.number());
+                closed = 0;
+            }
         }
         Ok(Ok(closed))
     }

@@ -84,6 +84,7 @@ impl<O: Os> Tenants<O> {
         rooms.unlink(&store.pages, id);
         span.list.set(CLOSED);
         store.pages.close_spans(&[id], store.pages.clock.load());
+        rooms.note_gone(&store.pages, bytes);
         self.discharge(number, bytes);
         Ok(())
     }

@@ -166,6 +166,9 @@ struct Rooms {
     /// Calls since the tick `counted_at`.
     calls: u32,
     counted_at: Tick,
+    /// Bytes of spans that were closed since the tick `gone_at` as their blocks came back.
+    gone: usize,
+    gone_at: Tick,
 }
 
 impl Ranked for Rooms {
@@ -290,6 +293,8 @@ impl Rooms {
         opening: 0,
         calls: 0,
         counted_at: Tick(0),
+        gone: 0,
+        gone_at: Tick(0),
     };
 
     fn number_for(&self, class: SizeClass) -> u32 {

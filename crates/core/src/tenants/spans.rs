@@ -164,7 +164,9 @@ impl<O: Os> Tenants<O> {
         spans.put(&rented.store.pages, class, blocks, at)?;
         let closed = before - spans.spans;
         rooms.count(class, -(blocks.len() as i64));
-        self.discharge(number, closed * class.shape().span_units as usize * UNIT_BYTES);
+        let bytes = closed * class.shape().span_units as usize * UNIT_BYTES;
+        rooms.note_gone(&rented.store.pages, bytes);
+        self.discharge(number, bytes);
         Ok(true)
     }
 
@@ -222,7 +224,9 @@ impl<O: Os> Tenants<O> {
             spans.put(pages, class, &[address], pages.clock.load())?;
             let closed = before - spans.spans;
             rooms.count(class, -1);
-            self.discharge(number, closed * class.shape().span_units as usize * UNIT_BYTES);
+            let bytes = closed * class.shape().span_units as usize * UNIT_BYTES;
+            rooms.note_gone(pages, bytes);
+            self.discharge(number, bytes);
             drop(rooms);
         }
         if tenant.state.load(Ordering::Relaxed) == DRAINING {
@@ -297,6 +301,19 @@ impl Rooms {
     pub(super) fn count(&mut self, class: SizeClass, blocks: i64) {
         self.live_blocks = self.live_blocks.wrapping_add_signed(blocks);
         self.live_bytes = self.live_bytes.wrapping_add_signed(blocks * class.block_bytes() as i64);
+    }
+
+    /// Notes bytes of spans that were closed.
+    pub(super) fn note_gone<O: Os>(&mut self, pages: &Pages<O>, bytes: usize) {
+        if bytes != 0 {
+            self.gone = self.gone_lately(pages).saturating_add(bytes);
+            self.gone_at = pages.clock.load();
+        }
+    }
+
+    /// The bytes of spans that were closed a moment ago.
+    pub(super) fn gone_lately<O: Os>(&self, pages: &Pages<O>) -> usize {
+        if pages.clock.load().since(self.gone_at) > Ticks(1) { 0 } else { self.gone }
     }
 
     /// Notes a call that came to the lock.

@@ -2,9 +2,9 @@
 //! there is one, so that the call which ends a heap does not wait for it.
 
 use super::{Floors, Upkeep};
-use crate::base::sync::Ordering;
-use crate::base::ticks::Ticks;
-use crate::options::{AUTO, OptionId};
+use crate::base::sync::{AtomicBool, AtomicUsize, Ordering};
+use crate::base::ticks::{AtomicTick, Tick, Ticks};
+use crate::options::{OptionId, Origin};
 use crate::os::Os;
 
 /// Spans that are closed before their memory goes, some milliseconds.
@@ -17,11 +17,35 @@ const MOST_LEFT: u32 = 8;
 const WAIT: u64 = 20_000;
 const WAITS: u32 = 2500;
 
+/// Ends of heaps that follow each other so soon may be those of queries, each of which wants the memory of the one before.
+const SOON: Ticks = Ticks(8);
+
+/// What ended heaps left to be done.
+pub(super) struct Ended {
+    /// Bytes that are to go at once.
+    bytes: AtomicUsize,
+    /// The last end of a large heap, and whether it followed another one soon.
+    at: AtomicTick,
+    often: AtomicBool,
+}
+
+impl Ended {
+    pub const fn new() -> Self {
+        Ended { bytes: AtomicUsize::new(0), at: AtomicTick::new(Tick(0)), often: AtomicBool::new(false) }
+    }
+
+    fn note(&self, bytes: usize, now: Tick) {
+        self.often.store(now.since(self.at.load()) <= SOON, Ordering::Relaxed);
+        self.at.store(now);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
 impl<O: Os> Upkeep<O> {
     /// After a heap has ended, which made so many bytes free at once. Called with no lock held.
     pub fn settle_ended(&self, floors: &Floors<O>, freed: usize) {
         if freed >= LEAST {
-            self.ended.fetch_add(freed, Ordering::Relaxed);
+            self.ended.note(freed, floors.pages.clock.load());
         }
         if !self.has_ended(floors) {
         } else if self.thread.is_running() {
@@ -37,7 +61,7 @@ impl<O: Os> Upkeep<O> {
     /// Whether there is something for `close_ended`, or others are at it.
     #[inline]
     pub fn has_ended(&self, floors: &Floors<O>) -> bool {
-        floors.tenants.left() != 0 || self.ended.load(Ordering::Relaxed) != 0
+        floors.tenants.left() != 0 || self.ended.bytes.load(Ordering::Relaxed) != 0
     }
 
     /// Closes all spans of heaps that have ended, and waits for others who are at it.
@@ -54,12 +78,14 @@ impl<O: Os> Upkeep<O> {
     /// Closes some spans of heaps that have ended and gives as much memory back; whether there may be more.
     pub fn close_ended(&self, floors: &Floors<O>) -> bool {
         let closed = floors.tenants.close_left(&floors.store, PORTION);
-        let freed = self.ended.swap(0, Ordering::Relaxed).saturating_add(closed.unwrap_or(0));
+        let freed = self.ended.bytes.swap(0, Ordering::Relaxed).saturating_add(closed.unwrap_or(0));
         // What the program was seen to want again waits, as all free memory does.
-        if freed != 0 && !self.is_patient() {
+        let is_wanted = self.decay.factor() > 1 && self.ended.often.load(Ordering::Relaxed);
+        if freed != 0 && !is_wanted {
             let free = floors.pages.dirty_free_bytes();
-            let retained = match floors.options.get(OptionId::retain) {
-                AUTO => 0,
+            // A program that said how much may stay gets that.
+            let retained = match floors.options.origin(OptionId::retain) {
+                Origin::Default => 0,
                 _ => self.holding_now(floors).retained,
             };
             let kept = free.saturating_sub(freed).max(retained);

@@ -42,7 +42,7 @@ pub use words::{AHEAD, NEAR, REFUSED, Words};
 
 use crate::base::locks::Relieving;
 use crate::base::place::Places;
-use crate::base::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::base::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::base::ticks::{Tick, Ticks};
 use crate::cache::Cache;
 use crate::central::Store;
@@ -56,6 +56,7 @@ use condense::Condensing;
 use core::mem::offset_of;
 use core::ops::Deref;
 use decay::Decay;
+use ended::Ended;
 use limits::Group;
 use relief::Relief;
 use retain::Retain;
@@ -120,8 +121,7 @@ pub struct Upkeep<O: Os> {
     bound_is_closed: AtomicBool,
     fences_refused: AtomicU64,
     given_back: AtomicU64,
-    /// Bytes that ended heaps made free, and that are to go at once.
-    ended: AtomicUsize,
+    ended: Ended,
     /// The process is about to end for a misuse: nobody relieves the heap any more.
     is_halted: AtomicBool,
 }
@@ -156,7 +156,7 @@ impl<O: Os> Upkeep<O> {
             bound_is_closed: AtomicBool::new(false),
             fences_refused: AtomicU64::new(0),
             given_back: AtomicU64::new(0),
-            ended: AtomicUsize::new(0),
+            ended: Ended::new(),
             is_halted: AtomicBool::new(false),
         }
     }

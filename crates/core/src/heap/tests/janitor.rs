@@ -348,7 +348,7 @@ fn empty_blocks_are_left_out_of_core_files_until_they_are_used_again() {
     free(&heap, blocks);
     quiet_ticks(&heap, 6);
     let left_out = heap.os().asked(Request::SetDumped);
-    assert!(left_out >= 4);
+    assert!(left_out >= 1, "in one call, if they lie side by side");
     fill(&heap, 4, 2 * MIB);
     assert_eq!(heap.os().asked(Request::SetDumped), left_out + 4);
 }

@@ -326,3 +326,24 @@ fn a_child_closes_what_a_thread_that_stayed_behind_was_closing() {
     assert_eq!(used(&heap), before);
     heap.verify();
 }
+
+#[test]
+fn memory_of_blocks_that_are_freed_just_before_their_heap_ends_is_to_go_at_once() {
+    let heap = heap();
+    assert!(heap.claim_janitor());
+    for how in [Ending::FreeAll, Ending::Drain, Ending::HandOver] {
+        let id = heap.make_heap(PLAIN).unwrap();
+        let blocks: Vec<usize> = (0..6000).map(|_| heap.allocate_in(id, 16, 4000).unwrap()).collect();
+        blocks.into_iter().for_each(|block| heap.free(block));
+        heap.end_heap(id, how).unwrap();
+        assert_eq!(heap.upkeep.has_ended(&heap.floors), how != Ending::HandOver);
+        heap.upkeep.close_ended(&heap.floors);
+    }
+    let id = heap.make_heap(PLAIN).unwrap();
+    let blocks: Vec<usize> = (0..6000).map(|_| heap.allocate_in(id, 16, 4000).unwrap()).collect();
+    blocks.into_iter().for_each(|block| heap.free(block));
+    (0..4).for_each(|_| heap.tick(true));
+    heap.end_heap(id, Ending::FreeAll).unwrap();
+    assert!(!heap.upkeep.has_ended(&heap.floors), "that was long ago");
+    heap.verify();
+}
