@@ -11,7 +11,7 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// All Rust sources of the core in one text.
+/// All Rust sources of a folder in one text.
 fn sources(folder: &Path) -> String {
     let mut text = String::new();
     for entry in fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
@@ -37,7 +37,7 @@ fn exists(suite: &str, name: &str) -> bool {
         | "preemption" | "musl" | "rust_crate" | "archive" | "layers" | "symbols" => {
             function(read(&tests.join(format!("{suite}.rs"))))
         }
-        "core" => function(sources(&repository().join("crates/core/src"))),
+        "core" | "inspect" => function(sources(&repository().join("crates").join(suite).join("src"))),
         // Their cases are listed by `CASE(name)` in one program for each kind of behaviour.
         "sandboxed" => fs::read_dir(tests.join("sandboxed"))
             .expect("the probes have a folder")
