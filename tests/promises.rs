@@ -32,9 +32,11 @@ fn exists(suite: &str, name: &str) -> bool {
     match suite {
         "misuse" => listed("misuse/suite.rs") || listed("misuse.rs"),
         "robustness" => listed("robustness/suite.rs"),
-        "serve" => function(read(&tests.join("serve.rs"))) || function(sources(&tests.join("serve"))),
-        "foreign" | "guards" | "last_words" | "orders" | "profile" | "record_running" | "window"
-        | "preemption" | "musl" | "rust_crate" | "archive" | "layers" | "symbols" => {
+        "serve" | "profile" => {
+            function(read(&tests.join(format!("{suite}.rs")))) || function(sources(&tests.join(suite)))
+        }
+        "foreign" | "guards" | "last_words" | "orders" | "record_running" | "window" | "preemption"
+        | "musl" | "rust_crate" | "archive" | "layers" | "symbols" => {
             function(read(&tests.join(format!("{suite}.rs"))))
         }
         "core" | "inspect" => function(sources(&repository().join("crates").join(suite).join("src"))),

@@ -1,7 +1,7 @@
 //! The breaks: what is broken, by which words in place of which others, and the test that must notice it.
 //!
-//! The table is in three files: `core_breaks`, of the allocator, `hardened_breaks`, of the hardened library, and `outer_breaks`, of what lies
-//! around them.
+//! The table is in four files: `core_breaks`, of the allocator, `tenant_breaks`, of heaps of tenants, `hardened_breaks`, of the hardened
+//! library, and `outer_breaks`, of what lies around them.
 //!
 //! A break is found by its words, wherever in its folder they stand: they must stand there exactly once.
 
@@ -50,7 +50,6 @@ pub const fn other(name: &'static str, before: &'static str, after: &'static str
 
 /// From the bottom of the house to its top.
 pub fn all() -> impl Iterator<Item = &'static Break> {
-    [super::core_breaks::BREAKS, super::hardened_breaks::BREAKS, super::outer_breaks::BREAKS]
-        .into_iter()
-        .flatten()
+    let (inner, outer) = (super::core_breaks::BREAKS, super::outer_breaks::BREAKS);
+    [inner, super::tenant_breaks::BREAKS, super::hardened_breaks::BREAKS, outer].into_iter().flatten()
 }

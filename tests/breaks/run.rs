@@ -16,6 +16,8 @@ mod hardened_breaks;
 mod outer_breaks;
 #[path = "planted.rs"]
 mod planted;
+#[path = "tenant_breaks.rs"]
+mod tenant_breaks;
 #[path = "tree.rs"]
 mod tree;
 
@@ -39,7 +41,7 @@ fn main() -> ExitCode {
     let chosen: Vec<&Break> = planted::all().filter(is_chosen).collect();
     if chosen.is_empty() {
         eprintln!(
-            "no break's name has {}; core_breaks.rs, hardened_breaks.rs and outer_breaks.rs in tests/breaks list them",
+            "no break's name has {}; core_breaks.rs, tenant_breaks.rs, hardened_breaks.rs and outer_breaks.rs in tests/breaks list them",
             words.join(" or ")
         );
         return ExitCode::FAILURE;

@@ -1,5 +1,5 @@
-//! What heaps of tenants leave when they end: their spans are closed and their memory goes at once, by the janitor's thread where
-//! there is one, so that the call which ends a heap does not wait for it.
+//! Ended heaps of tenants: their spans are closed and their memory goes at once, by the janitor's thread where there is one, so that
+//! the call which ends a heap does not wait for it.
 
 use super::{Floors, Upkeep};
 use crate::base::sync::{AtomicBool, AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ const WAITS: u32 = 2500;
 /// Ends of heaps that follow each other so soon may be those of queries, each of which wants the memory of the one before.
 const SOON: Ticks = Ticks(8);
 
-/// What ended heaps left to be done.
+/// The memory that ended heaps left to be given back.
 pub(super) struct Ended {
     /// Bytes that are to go at once.
     bytes: AtomicUsize,
@@ -79,7 +79,7 @@ impl<O: Os> Upkeep<O> {
     pub fn close_ended(&self, floors: &Floors<O>) -> bool {
         let closed = floors.tenants.close_left(&floors.store, PORTION);
         let freed = self.ended.bytes.swap(0, Ordering::Relaxed).saturating_add(closed.unwrap_or(0));
-        // What the program was seen to want again waits, as all free memory does.
+        // Memory that the program was seen to want again waits, as all free memory does.
         let is_wanted = self.decay.factor() > 1 && self.ended.often.load(Ordering::Relaxed);
         if freed != 0 && !is_wanted {
             let free = floors.pages.dirty_free_bytes();
