@@ -39,7 +39,7 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
         let interrupted = unsafe { Interrupted::from_context(context) };
         let access = access_to(address, &interrupted);
         if let Some(misuse) = blocks().explain(address, access) {
-            heap().abort_for(misuse);
+            heap().abort_with(misuse, || blocks().tell_more(&misuse, &|| stack_of(&interrupted)));
         }
         if heap().is_guarded(address) {
             heap().abort_for_access(address, access, || stack_of(&interrupted));

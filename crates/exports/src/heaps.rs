@@ -35,6 +35,7 @@ pub struct HeapStats {
     children: u64,
     draining: u64,
     name: [c_char; NAME_BYTES],
+    late_frees: u64,
 }
 
 fn error_of(refusal: Refusal) -> c_int {
@@ -70,7 +71,7 @@ pub unsafe extern "C" fn vcm_heap_new(name: Name, options: *const HeapOptions) -
     let parent = if asked.parent == HeapId::NONE.0 { HeapId::OWN } else { HeapId(asked.parent) };
     let limit = Some(asked.limit).filter(|limit| *limit != 0);
     let made = Made { name, parent, limit, on_limit: asked.on_limit, argument: asked.argument };
-    match undisturbed(|| super::heaps_of_policy().and_then(|heap| heap.make_heap(made))) {
+    match undisturbed(|| heap().make_heap(made)) {
         Ok(id) => id.0,
         Err(refusal) => {
             set_errno(error_of(refusal));
@@ -89,29 +90,15 @@ fn answered(taken: Result<usize, Refusal>) -> Pointer {
     }
 }
 
-/// A block of a heap; of the process's own by the way of the hardened policy, which has to see it.
-fn allocate_in(id: HeapId, align: usize, bytes: usize) -> Result<usize, Refusal> {
-    if cfg!(hardened) && id == HeapId::OWN {
-        return Some(blocks().allocate_aligned(align, bytes))
-            .filter(|block| *block != 0)
-            .ok_or(Refusal::Memory);
-    }
-    heap().take_block_of(id, align, bytes)
-}
-
 #[cfg_attr(not(whole_paths), unsafe(no_mangle))]
 pub extern "C" fn vcm_heap_malloc(id: u64, bytes: usize) -> Pointer {
-    answered(undisturbed(|| allocate_in(HeapId(id), MIN_ALIGN, bytes)))
+    answered(undisturbed(|| blocks().allocate_in(HeapId(id), MIN_ALIGN, bytes)))
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn vcm_heap_calloc(id: u64, count: usize, bytes: usize) -> Pointer {
     match count.checked_mul(bytes) {
-        Some(total) if cfg!(hardened) && HeapId(id) == HeapId::OWN => {
-            let block = undisturbed(|| blocks().allocate_zeroed(1, total));
-            answered(Some(block).filter(|block| *block != 0).ok_or(Refusal::Memory))
-        }
-        Some(total) => answered(undisturbed(|| heap().take_zeroed_block_of(HeapId(id), MIN_ALIGN, total))),
+        Some(total) => answered(undisturbed(|| blocks().allocate_zeroed_in(HeapId(id), MIN_ALIGN, total))),
         None => answered(Err(Refusal::Memory)),
     }
 }
@@ -122,7 +109,7 @@ pub extern "C" fn vcm_heap_aligned(id: u64, align: usize, bytes: usize) -> Point
         set_errno(libc::EINVAL);
         return ptr::null_mut();
     }
-    answered(undisturbed(|| allocate_in(HeapId(id), align.max(MIN_ALIGN), bytes)))
+    answered(undisturbed(|| blocks().allocate_in(HeapId(id), align.max(MIN_ALIGN), bytes)))
 }
 
 /// The block that it returns is one of the heap, wherever the old one was.
@@ -171,21 +158,22 @@ pub extern "C" fn vcm_heap_pop(before: u64) {
     }
 }
 
-/// 0: free all; 1: hand what lives to the parent; 2: wait for what lives.
+/// 0: free all; 1: hand what lives to the parent; 2: wait for what lives; 3: and nobody uses it.
 #[unsafe(no_mangle)]
 pub extern "C" fn vcm_heap_destroy(id: u64, mode: c_int) -> c_int {
     let how = match mode {
         0 => Ending::FreeAll,
         1 => Ending::HandOver,
         2 => Ending::Drain,
+        3 => Ending::Zombie,
         _ => return libc::EINVAL,
     };
-    outcome(undisturbed(|| heap().end_heap(HeapId(id), how)))
+    outcome(undisturbed(|| blocks().end_heap(HeapId(id), how)))
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn vcm_heap_reset(id: u64) -> c_int {
-    outcome(undisturbed(|| heap().reset_heap(HeapId(id))))
+    outcome(undisturbed(|| blocks().reset_heap(HeapId(id))))
 }
 
 #[unsafe(no_mangle)]
@@ -229,6 +217,7 @@ pub unsafe extern "C" fn vcm_heap_stats(id: u64, stats: *mut HeapStats) -> c_int
         children: found.children,
         draining: u64::from(found.is_draining),
         name: name.map(|byte| byte as c_char),
+        late_frees: found.late,
     };
     // SAFETY: by the caller's promise.
     unsafe { ptr::copy_nonoverlapping((&raw const told).cast::<u8>(), stats.cast::<u8>(), told.size) };
@@ -256,6 +245,6 @@ pub unsafe extern "C" fn vcm_heap_each_block(
     if heap().heap_stats(HeapId(id)).is_none() {
         return libc::ENOENT;
     }
-    heap().each_block_of(HeapId(id), |block, bytes| take(pointer(block), bytes, argument));
+    blocks().each_block_of(HeapId(id), |block, bytes| take(pointer(block), bytes, argument));
     0
 }

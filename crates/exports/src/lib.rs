@@ -130,12 +130,6 @@ fn heap() -> &'static core_heap::Heap<Linux> {
     HEAP.heap()
 }
 
-/// The heap where it can have tenants' heaps: the hardened policy knows none yet.
-#[cfg(any(exported, rust))]
-fn heaps_of_policy() -> Result<&'static core_heap::Heap<Linux>, core_heap::Refusal> {
-    if cfg!(hardened) { Err(core_heap::Refusal::Memory) } else { Ok(heap()) }
-}
-
 /// The place of that heap, for readers outside the process.
 const fn place_of_heap() -> *const core_heap::Heap<Linux> {
     Policy::heap_of(&raw const HEAP)

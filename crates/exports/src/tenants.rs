@@ -4,7 +4,7 @@
 //! thread allocates is the heap's.
 
 use super::c::undisturbed;
-use super::{blocks, heap, heaps_of_policy};
+use super::{blocks, heap};
 use core::alloc::Layout;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
@@ -14,7 +14,7 @@ use vcmalloc_core::heap::{Blocks, Ending, HeapId, Made, Refusal, TenantStats};
 /// Why a heap was not made, or gave no block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HeapRefused {
-    /// There is no memory; or the feature `hardened` is on, which knows no heaps yet.
+    /// There is no memory.
     Memory,
     /// The limit of the heap, or of one above it, is reached.
     Limit,
@@ -60,20 +60,20 @@ impl Heap {
 
     fn below(name: &str, limit: Option<usize>, parent: HeapId) -> Result<Heap, HeapRefused> {
         let made = Made { name: name.as_bytes(), parent, limit, on_limit: None, argument: 0 };
-        let id = undisturbed(|| heaps_of_policy().and_then(|heap| heap.make_heap(made)))?;
+        let id = undisturbed(|| heap().make_heap(made))?;
         Ok(Heap { id })
     }
 
     /// A block of the heap. [`Heap::deallocate`] frees it, and so does the global allocator, if that is [`Vcmalloc`](crate::Vcmalloc).
     pub fn allocate(&self, layout: Layout) -> Result<NonNull<u8>, HeapRefused> {
         let align = layout.align().max(MIN_ALIGN);
-        self.answered(undisturbed(|| heap().take_block_of(self.id, align, layout.size())))
+        self.answered(undisturbed(|| blocks().allocate_in(self.id, align, layout.size())))
     }
 
     /// The same, all of whose bytes are zero.
     pub fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<u8>, HeapRefused> {
         let align = layout.align().max(MIN_ALIGN);
-        self.answered(undisturbed(|| heap().take_zeroed_block_of(self.id, align, layout.size())))
+        self.answered(undisturbed(|| blocks().allocate_zeroed_in(self.id, align, layout.size())))
     }
 
     fn answered(&self, block: Result<usize, Refusal>) -> Result<NonNull<u8>, HeapRefused> {
@@ -101,7 +101,7 @@ impl Heap {
     ///
     /// Nobody uses a block of it any more, and no other thread uses the heap meanwhile.
     pub unsafe fn reset(&self) {
-        let _ = undisturbed(|| heap().reset_heap(self.id));
+        let _ = undisturbed(|| blocks().reset_heap(self.id));
     }
 
     /// Sets the limit; what the heap has stays.
@@ -122,7 +122,7 @@ impl Heap {
 
 impl Drop for Heap {
     fn drop(&mut self) {
-        let _ = undisturbed(|| heap().end_heap(self.id, Ending::FreeAll));
+        let _ = undisturbed(|| blocks().end_heap(self.id, Ending::FreeAll));
     }
 }
 

@@ -38,6 +38,8 @@ pub enum Fault {
     PastEnd(Access),
     BeforeStart(Access),
     AfterFree(Access),
+    /// An access to a block of a heap that has ended, and waits only for its blocks to be freed.
+    AfterEnd(Access),
     /// An access to a guard page that no block is beside.
     NoBlock(Access),
     /// Memory of the heap was to be executed.
@@ -131,6 +133,11 @@ impl Fault {
             Fault::AfterFree(how) => {
                 how.choose("read of a freed block", "write to a freed block", "access to a freed block")
             }
+            Fault::AfterEnd(how) => how.choose(
+                "read of a block whose heap has ended",
+                "write to a block whose heap has ended",
+                "access to a block whose heap has ended",
+            ),
             Fault::NoBlock(how) => how.choose(
                 "read of memory that holds no block",
                 "write to memory that holds no block",

@@ -37,12 +37,20 @@ impl<O: Os> Engine<O> {
     #[cold]
     #[inline(never)]
     pub fn abort_for(&self, misuse: Misuse) -> ! {
-        self.abort_with(misuse, || self.here())
+        self.abort_at(misuse, || self.here())
     }
 
-    /// `here` finds the stack of the misuse; it is asked for only where the block is a guarded one, and last,
-    /// for the stack may be what is broken.
-    pub(crate) fn abort_with(&self, misuse: Misuse, here: impl FnOnce() -> Stack) -> ! {
+    /// `here` finds the stack of the misuse; it is asked for only where the block is a guarded one.
+    pub(crate) fn abort_at(&self, misuse: Misuse, here: impl FnOnce() -> Stack) -> ! {
+        self.abort_with(misuse, || {
+            if self.sources.guards.owns(misuse.address) {
+                self.sources.guards.report(&self.os, &misuse, &here());
+            }
+        })
+    }
+
+    /// `report` says more below the line. It comes last, for a stack may be what is broken.
+    pub fn abort_with(&self, misuse: Misuse, report: impl FnOnce()) -> ! {
         let first =
             self.aborting_thread.compare_exchange(0, O::thread_id(), Ordering::Relaxed, Ordering::Relaxed);
         if first.is_err_and(|first| first != O::thread_id()) {
@@ -66,9 +74,7 @@ impl<O: Os> Engine<O> {
         put_decimal(&mut buffer, self.os.thread_number());
         put_str(&mut buffer, "\n");
         self.os.write(2, buffer.as_bytes());
-        if self.sources.guards.owns(misuse.address) {
-            self.sources.guards.report(&self.os, &misuse, &here());
-        }
+        report();
         self.os.abort()
     }
 

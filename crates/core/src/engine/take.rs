@@ -86,13 +86,14 @@ impl<O: Os> Engine<O> {
         &self,
         _: Inside<'_>,
         id: HeapId,
+        class: Option<SizeClass>,
         bytes: usize,
         align: usize,
     ) -> Result<Fresh, Refusal> {
         if bytes > LARGEST_REQUEST {
             return Err(Refusal::Memory);
         }
-        let attempt = || match SizeClass::for_aligned(bytes.max(1), align) {
+        let attempt = || match class {
             Some(class) => self.obeyed(self.tenants.take(&self.store, &self.cache, id, class)),
             None => self.tenants.take_large(&self.store, id, bytes, align),
         };

@@ -1,9 +1,11 @@
 //! Operations on blocks, each step checked.
 
 use super::frame::is_said;
+use super::visits::Visit;
 use super::{Hardened, MOST_BYTES};
 use crate::base::fault::{Access, Fault, Maker, Misuse};
-use crate::heap::{Blocks, Heap};
+use crate::base::stack::Stack;
+use crate::heap::{Blocks, Ending, Heap, HeapId, Refusal};
 use crate::os::Os;
 
 impl<O: Os> Hardened<O> {
@@ -17,6 +19,11 @@ impl<O: Os> Hardened<O> {
             if said.is_some_and(|bytes| bytes != 0) || !is_said(empty.asked(), align) {
                 self.heap.obeyed(Err(Misuse { said, ..empty.misuse(Fault::WrongSize) }))
             }
+            return;
+        }
+        let visit = self.visit(address);
+        if matches!(visit, Visit::OfZombie(_)) {
+            // Its frame is gone.
             return;
         }
         let live = self.heap.obeyed(self.inspect(address));
@@ -102,6 +109,7 @@ impl<O: Os> Blocks for Hardened<O> {
             self.check_empty(address);
             return bytes == 0 && address.is_multiple_of(align);
         }
+        let _visit = self.visit_to_use(address);
         let live = self.heap.obeyed(self.owned(address));
         self.resizes_in_place(&live, align, bytes)
     }
@@ -166,6 +174,7 @@ impl<O: Os> Blocks for Hardened<O> {
             self.heap.obeyed(self.heap.sources.empties.inspect(address).map_err(Misuse::of_use));
             return 0;
         }
+        let _visit = self.visit_to_use(address);
         self.heap.obeyed(self.inspect(address).map_err(Misuse::of_use)).frame.bytes
     }
 
@@ -180,12 +189,37 @@ impl<O: Os> Blocks for Hardened<O> {
         }
     }
 
+    fn allocate_in(&self, id: HeapId, align: usize, bytes: usize) -> Result<usize, Refusal> {
+        self.make_in(id, align, bytes)
+    }
+
+    /// Memory is zero when it is handed out.
+    fn allocate_zeroed_in(&self, id: HeapId, align: usize, bytes: usize) -> Result<usize, Refusal> {
+        self.make_in(id, align, bytes)
+    }
+
+    fn end_heap(&self, id: HeapId, how: Ending) -> Result<(), Refusal> {
+        self.finish_heap(id, how)
+    }
+
+    fn reset_heap(&self, id: HeapId) -> Result<(), Refusal> {
+        self.empty_heap(id)
+    }
+
+    fn each_block_of(&self, id: HeapId, take: impl FnMut(usize, usize)) {
+        self.each_live_of(id, take);
+    }
+
     fn owns(&self, address: usize) -> bool {
         self.heap.sources.empties.owns(address) || self.heap.owns(address)
     }
 
     fn explain(&self, address: usize, access: Access) -> Option<Misuse> {
         self.meaning_of(address, access)
+    }
+
+    fn tell_more(&self, misuse: &Misuse, here: &dyn Fn() -> Stack) {
+        self.tell_of_end(misuse, here);
     }
 
     fn release(&self, keep: usize) -> usize {
@@ -196,9 +230,11 @@ impl<O: Os> Blocks for Hardened<O> {
     /// Looks whether anybody wrote to the blocks in quarantine.
     fn audit(&self) {
         let mut outcome = Ok(());
-        self.quarantine.empty(&self.heap.os, |start| {
-            outcome = outcome.and(self.is_untouched(start, self.heap.pages.class_of(start)));
-        });
+        for quarantine in [&self.quarantine, &self.of_tenants] {
+            quarantine.empty(&self.heap.os, |start| {
+                outcome = outcome.and(self.is_untouched(start, self.heap.pages.class_of_block(start)));
+            });
+        }
         self.heap.obeyed(outcome);
         self.heap.audit();
     }

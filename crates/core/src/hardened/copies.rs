@@ -14,8 +14,8 @@ impl<O: Os> Hardened<O> {
     /// The misuse in a write of `bytes` from `address` on, if that is among small blocks.
     #[inline]
     pub(super) fn look_at_copy(&self, address: usize, bytes: usize) -> Result<(), Misuse> {
-        let class = self.heap.pages.class_of(address);
-        if !class.is_small() || bytes == 0 || self.heap.is_aborting() {
+        let class = self.heap.pages.class_of_block(address);
+        if !class.is_small() || bytes == 0 || self.is_zombies(address) || self.heap.is_aborting() {
             return Ok(());
         }
         // Most copies begin where their block does.

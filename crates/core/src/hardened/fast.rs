@@ -13,6 +13,7 @@ use super::{GUARDED_FROM, Hardened};
 use crate::base::fault::Maker;
 use crate::cache::NOT_EXCHANGED;
 use crate::class::{MIN_ALIGN, SizeClass};
+use crate::heap::HeapId;
 use crate::os::Os;
 use core::ptr::{with_exposed_provenance as at, with_exposed_provenance_mut as at_mut};
 
@@ -26,7 +27,8 @@ impl<O: Os> Hardened<O> {
     pub(super) fn make_fast(&self, bytes: usize, maker: Maker) -> usize {
         const MOST: usize = SHORT_BYTES - FRONT - TAIL_LEAST;
         let secret = self.known_secret();
-        if bytes.wrapping_sub(1) >= MOST || secret == 0 {
+        let is_direct = self.heap.cache.front.is_direct();
+        if bytes.wrapping_sub(1) >= MOST || secret == 0 || !is_direct {
             return self.make_longer(bytes, maker);
         }
         let class = SizeClass::tabled(FRONT + bytes + TAIL_LEAST);
@@ -44,15 +46,14 @@ impl<O: Os> Hardened<O> {
         }
         // SAFETY: the block is ours and so long.
         unsafe { frame::write_usual(secret, user, bytes, maker, length - FRONT - bytes) };
-        if !self.heap.cache.front.is_direct() {
-            return self.heap.note_made(user, bytes);
-        }
         user
     }
 
     #[inline(never)]
     fn make_longer(&self, bytes: usize, maker: Maker) -> usize {
-        if bytes.wrapping_sub(1) >= GUARDED_FROM - 1 {
+        if bytes.wrapping_sub(1) >= GUARDED_FROM - 1
+            || !self.heap.cache.front.is_direct() && self.heap.scope() != HeapId::OWN
+        {
             return 0;
         }
         let class = SizeClass::for_small(FRONT + bytes + TAIL_LEAST);

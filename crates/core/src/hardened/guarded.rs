@@ -21,6 +21,7 @@ use crate::base::chance::next_random;
 use crate::base::fault::{Fault, Misuse};
 use crate::base::sync::{AtomicUsize, Ordering};
 use crate::base::{PAGE_BYTES, round_up};
+use crate::heap::HeapId;
 use crate::os::Os;
 use core::cell::Cell;
 use core::ptr::with_exposed_provenance_mut as at_mut;
@@ -69,6 +70,7 @@ impl<O: Os> Hardened<O> {
     /// a place.
     pub(super) fn make_guarded(
         &self,
+        id: HeapId,
         align: usize,
         bytes: usize,
         growing: bool,
@@ -76,11 +78,15 @@ impl<O: Os> Hardened<O> {
     ) -> Result<usize, Misuse> {
         let os = &self.heap.os;
         let Some(layout) = Layout::of(os.page_bytes(), align, bytes) else { return Ok(0) };
-        let reused = self.reuse(layout, align);
+        let reused = self.reuse(id, layout, align);
         let further = if may_fence && align <= os.page_bytes() { self.random_front(layout) } else { 0 };
         let layout = layout.shifted(reused.map_or(further, |(_, further)| further));
         let fresh = match reused {
             Some((closed, _)) => Some(Some(Fresh { address: closed.run, zeroed: false })),
+            None if id != HeapId::OWN => {
+                let taken = self.memory_of_tenant(id, None, layout.total, layout.align);
+                taken.map(Result::ok)
+            }
             None => self.heap.in_slow_path(|inside| {
                 let placed = if growing { self.place_with_room(layout) } else { None };
                 placed.or_else(|| self.heap.allocate_large(inside, layout.total, layout.align))
@@ -194,7 +200,10 @@ impl<O: Os> Hardened<O> {
     }
 
     pub(super) fn run_bytes(&self, run: usize) -> usize {
-        self.heap.large.usable(&self.heap.pages, run).unwrap_or(0)
+        match self.heap.pages.tenant_of(run) {
+            None => self.heap.large.usable(&self.heap.pages, run).unwrap_or(0),
+            Some(_) => self.run_around(run).map_or(0, |(_, bytes)| bytes),
+        }
     }
 
     /// Bytes that the first guard of a run is longer than it has to be, whole pages: nobody knows from one block where the
@@ -241,9 +250,10 @@ impl<O: Os> Hardened<O> {
                 self.heap.inside(|_| self.heap.pages.note_gone(run, 0, bytes, true));
             }
             self.heap.count_large_quarantined(run, true);
-            let turn = self.runs.turn.fetch_add(1, Ordering::Relaxed) % WAITING;
+            let runs = if self.heap.owner_heap(run).is_some() { &self.runs_of_tenants } else { &self.runs };
+            let turn = runs.turn.fetch_add(1, Ordering::Relaxed) % WAITING;
             let word = Closed { run, fence, whole: true }.word();
-            let older = self.runs.waiting.get(turn).map_or(word, |place| place.swap(word, Ordering::AcqRel));
+            let older = runs.waiting.get(turn).map_or(word, |place| place.swap(word, Ordering::AcqRel));
             self.leave(older);
         } else {
             // Between its guards it is open.
@@ -310,7 +320,7 @@ impl<O: Os> Hardened<O> {
 
     /// A run that is stuck with its guards as far apart as this layout has them, and by how many bytes its first one is
     /// longer. Runs that can be opened by now are given back.
-    fn reuse(&self, layout: Layout, align: usize) -> Option<(Closed, usize)> {
+    fn reuse(&self, id: HeapId, layout: Layout, align: usize) -> Option<(Closed, usize)> {
         let page = self.heap.os.page_bytes();
         let further = Cell::new(0);
         let suits = |word: usize, open_part: usize| {
@@ -321,6 +331,7 @@ impl<O: Os> Hardened<O> {
             let told = layout.user.wrapping_add(further.get()).checked_div(layout.align);
             let is_told = told.is_some_and(|told| told <= frame::MOST_FURTHER);
             is_as_long
+                && self.heap_of_block(Closed::of_word(word).run) == id
                 && Closed::of_word(word).run.is_multiple_of(layout.align)
                 && if align > page { body == layout.body } else { is_told }
         };
@@ -334,7 +345,22 @@ impl<O: Os> Hardened<O> {
     }
 
     pub(super) fn empty_runs(&self) {
-        self.runs.waiting.iter().for_each(|place| self.leave(place.swap(0, Ordering::AcqRel)));
+        self.empty_waiting(&self.runs);
+        self.open_stuck();
+    }
+
+    pub(super) fn empty_runs_of_tenants(&self) {
+        if self.heap.tenants.has_any() {
+            self.empty_waiting(&self.runs_of_tenants);
+            self.open_stuck();
+        }
+    }
+
+    fn empty_waiting(&self, runs: &Runs) {
+        runs.waiting.iter().for_each(|place| self.leave(place.swap(0, Ordering::AcqRel)));
+    }
+
+    fn open_stuck(&self) {
         while self.stuck.take(|word, _| self.give(Closed::of_word(word))).is_some() {}
     }
 }

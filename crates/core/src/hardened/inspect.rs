@@ -67,7 +67,7 @@ impl<O: Os> Hardened<O> {
     /// The live block at `address`, its frame intact.
     pub(super) fn inspect(&self, address: usize) -> Result<Live, Misuse> {
         let state = self.state_of(address);
-        let class = self.heap.pages.class_of(address);
+        let class = self.heap.pages.class_of_block(address);
         if !state.is_live() || class == SizeClass::NONE || !address.is_multiple_of(MIN_ALIGN) {
             return Err(self.no_block(address, state));
         }
@@ -115,7 +115,7 @@ impl<O: Os> Hardened<O> {
     /// The misuse at an address that is not that of a live block.
     #[cold]
     pub(super) fn no_block(&self, address: usize, state: State) -> Misuse {
-        let class = self.heap.pages.class_of(address);
+        let class = self.heap.pages.class_of_block(address);
         let fault = match state {
             _ if class == SizeClass::NONE && self.offset_of(address) >= self.heap.pages.mapped_bytes() => {
                 Fault::ForeignPointer
@@ -135,13 +135,15 @@ impl<O: Os> Hardened<O> {
 
     /// The live block around an address.
     pub(super) fn around(&self, address: usize, class: SizeClass) -> Option<(usize, usize)> {
+        if self.is_zombies(address) {
+            return self.around_of_zombie(address);
+        }
         if !class.is_small() {
             let live = self.live_in_run(address)??;
             return Some((live.user, live.frame.bytes));
         }
         let (start, bytes) = self.heap.block_of(address)?;
-        let fronts = [0, FRONT].into_iter().chain((5..=12).map(|shift| 1 << shift));
-        let users = fronts.map(|front| start + front).filter(|user| *user < start + bytes);
+        let users = fronts().map(|front| start + front).filter(|user| *user < start + bytes);
         let states = users.map(|user| (user, self.state_of(user)));
         let (user, state) = states.into_iter().find(|(_, state)| state.is_live())?;
         // SAFETY: a live block has a frame.
@@ -159,10 +161,15 @@ impl<O: Os> Hardened<O> {
     }
 
     /// Start and bytes of the run that an address lies in.
-    fn run_around(&self, address: usize) -> Option<(usize, usize)> {
+    pub(super) fn run_around(&self, address: usize) -> Option<(usize, usize)> {
         let pages = &self.heap.pages;
         if pages.class_of(address) != SizeClass::LARGE {
             return None;
+        }
+        if let Some((id, _)) = pages.tenant_of(address) {
+            let span = pages.span(id);
+            let run = (pages.address_of(span.start.get()), span.units.get() as usize * UNIT_BYTES);
+            return (!span.class().is_small()).then_some(run);
         }
         let mut start = pages.address_of(pages.unit_of(address));
         // Only the first unit of a run is a place where a large block starts.
@@ -178,6 +185,11 @@ impl<O: Os> Hardened<O> {
     pub(super) fn offset_of(&self, address: usize) -> usize {
         address.wrapping_sub(self.heap.pages.address_of(0))
     }
+}
+
+/// How far behind the start of its memory a small block may begin.
+pub(super) fn fronts() -> impl Iterator<Item = usize> {
+    [0, FRONT].into_iter().chain((5..=12).map(|shift| 1 << shift))
 }
 
 /// The place of what and canary of a live block.
@@ -197,8 +209,12 @@ impl<O: Os> Hardened<O> {
         }
         if access == Access::Execute {
             let is_ours = self.offset_of(address) < self.heap.pages.mapped_bytes();
-            let block = self.around(address, self.heap.pages.class_of(address));
+            let block = self.around(address, self.heap.pages.class_of_block(address));
             return is_ours.then(|| Misuse { block, ..Misuse::at(Fault::Jump, address) });
+        }
+        if self.is_zombies(address) {
+            let block = self.around_of_zombie(address);
+            return Some(Misuse { block, ..Misuse::at(Fault::AfterEnd(access), address) });
         }
         let Some(live) = self.live_in_run(address)? else {
             return Some(Misuse::at(Fault::UseAfterFree, address));

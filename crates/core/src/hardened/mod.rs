@@ -23,8 +23,11 @@ mod resize;
 mod states;
 mod stuck;
 mod take;
+mod tenants;
+mod visits;
 mod waiting;
 mod zeros;
+mod zombies;
 
 use crate::base::round_up;
 use crate::base::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -39,6 +42,8 @@ use guarded::Runs;
 use quarantine::Quarantine;
 use states::State;
 use stuck::Stuck;
+use visits::Visits;
+use zombies::Ends;
 
 /// From here on a block has pages of its own between pages that nobody may touch.
 const GUARDED_FROM: usize = 32 << 10;
@@ -56,6 +61,11 @@ pub struct Hardened<O: Os> {
     secret: AtomicU64,
     quarantine: Quarantine,
     runs: Runs,
+    /// The same for blocks of tenants' heaps.
+    of_tenants: Quarantine,
+    runs_of_tenants: Runs,
+    visits: Visits,
+    ends: Ends,
     stuck: Stuck,
     budget: Budget,
     fences: Fences,
@@ -113,6 +123,10 @@ impl<O: Os> Hardened<O> {
             secret: AtomicU64::new(0),
             quarantine: Quarantine::new(),
             runs: Runs::new(),
+            of_tenants: Quarantine::new(),
+            runs_of_tenants: Runs::new(),
+            visits: Visits::new(),
+            ends: Ends::new(),
             stuck: Stuck::new(),
             budget: Budget::new(),
             fences: Fences::new(),

@@ -3,6 +3,7 @@
 use super::fences::Fence;
 use super::frame::{self, Frame};
 use super::{Hardened, Live};
+use crate::heap::HeapId;
 use crate::os::Os;
 use core::ptr::with_exposed_provenance_mut as at_mut;
 
@@ -41,7 +42,10 @@ impl<O: Os> Hardened<O> {
         let guard = self.guard_of(&longer);
         let (total, had) = (guard + os.page_bytes() - run, self.run_bytes(run));
         if total > had {
-            let extend = || self.heap.large.resize_in_place(os, &self.heap.pages, run, total) == Ok(true);
+            let extend = || match self.heap_of_block(run) {
+                HeapId::OWN => self.heap.large.resize_in_place(os, &self.heap.pages, run, total) == Ok(true),
+                _ => self.heap.tenants.resize_in_place(&self.heap.store, run, total),
+            };
             if self.heap.in_slow_path(|_| extend()) != Some(true) {
                 return false;
             }

@@ -4,6 +4,7 @@ use super::frame::{self, Frame};
 use super::zeros;
 use super::{GUARDED_FROM, Hardened, Live};
 use crate::base::fault::{Maker, Misuse};
+use crate::heap::HeapId;
 use crate::os::Os;
 use core::ptr::{with_exposed_provenance as at, with_exposed_provenance_mut as at_mut};
 
@@ -23,7 +24,10 @@ impl<O: Os> Hardened<O> {
         if self.heap.sources.empties.owns(address) {
             return self.reallocate_empty(address, align, bytes);
         }
+        let _visit = self.visit_to_use(address);
         let live = self.heap.obeyed(self.owned(address));
+        // The block stays in its heap, whatever heap the thread uses.
+        let id = self.heap_of_block(address);
         if bytes > super::MOST_BYTES {
             return 0;
         }
@@ -33,8 +37,8 @@ impl<O: Os> Hardened<O> {
             return address;
         }
         let block = match bytes > live.frame.bytes && bytes >= GUARDED_FROM {
-            true => self.allocate_growing(align, bytes),
-            false => self.allocate_at(align, bytes),
+            true => self.allocate_growing(id, align, bytes),
+            false => self.allocate_of(id, align, bytes),
         };
         if block == 0 {
             // A block that shrinks can stay, as long as there is no memory to move it to.
@@ -42,7 +46,7 @@ impl<O: Os> Hardened<O> {
             return if stays { address } else { 0 };
         }
         copy_to_zeros(address, block, live.frame.bytes.min(bytes));
-        self.heap.obeyed(self.take_back(address, Maker::Malloc));
+        self.heap.obeyed(self.take(&live));
         block
     }
 
@@ -70,9 +74,9 @@ impl<O: Os> Hardened<O> {
 
     /// A block for what grew and is likely to grow again: with room for that, so that what is copied in all
     /// stays in proportion to what it grows to.
-    fn allocate_growing(&self, align: usize, bytes: usize) -> usize {
-        match self.heap.obeyed(self.make_guarded(align, bytes, true, self.may_fence())) {
-            0 => self.allocate_at(align, bytes),
+    fn allocate_growing(&self, id: HeapId, align: usize, bytes: usize) -> usize {
+        match self.heap.obeyed(self.make_guarded(id, align, bytes, true, self.may_fence())) {
+            0 => self.allocate_of(id, align, bytes),
             block => self.heap.note_made(block, bytes),
         }
     }

@@ -2,6 +2,7 @@
 
 use super::frame::{self, FRONT, Frame};
 use super::states::State;
+use super::visits::Visit;
 use super::zeros;
 use super::{Hardened, Live};
 use crate::base::fault::{Maker, Misuse};
@@ -14,17 +15,23 @@ impl<O: Os> Hardened<O> {
             self.check_empty_maker(empty, by)?;
             return self.heap.sources.empties.take_back(empty);
         }
+        let visit = self.visit(address);
+        if let Visit::OfZombie(id) = visit {
+            return self.take_late(id, address);
+        }
         let live = self.inspect(address)?;
         self.check_maker(&live, by)?;
+        self.take(&live)
+    }
+
+    /// Takes a live block back, whatever made it.
+    pub(super) fn take(&self, live: &Live) -> Result<(), Misuse> {
+        let address = live.user;
         // Of two threads that free a block at the same time one comes too late here.
         let taken = self.mark_of(address).map_or(Err(State::Never), |mark| mark.take_back(live.state()));
         taken.map_err(|state| self.no_block(address, state))?;
         self.heap.note_taken_back(address);
-        if live.class.is_small() {
-            self.retire(&live)
-        } else {
-            self.retire_guarded(&live, || self.is_short())
-        }
+        if live.class.is_small() { self.retire(live) } else { self.retire_guarded(live, || self.is_short()) }
     }
 
     /// Clears a small block and puts it into quarantine; the block that leaves for it goes back to the heap.
@@ -43,7 +50,10 @@ impl<O: Os> Hardened<O> {
             // SAFETY: as above.
             unsafe { zeros::clear(live.user - FRONT, FRONT + live.frame.bytes + tail) };
         }
-        self.let_wait(start, live.class)
+        match self.heap.pages.class_of(start).is_small() {
+            true => self.let_wait(start, live.class),
+            false => self.let_wait_of_tenant(start, live.class),
+        }
     }
 
     pub(super) fn change_maker(&self, address: usize, from: Maker, to: Maker) {
@@ -54,6 +64,11 @@ impl<O: Os> Hardened<O> {
             let empty = self.heap.obeyed(self.heap.sources.empties.inspect(address));
             self.heap.obeyed(self.check_empty_maker(empty, from));
             return self.heap.sources.empties.set_maker(empty, to);
+        }
+        let visit = self.visit(address);
+        if matches!(visit, Visit::OfZombie(_)) {
+            // Its frame is gone.
+            return;
         }
         let live = self.heap.obeyed(self.inspect(address));
         self.heap.obeyed(self.check_maker(&live, from));

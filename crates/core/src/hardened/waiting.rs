@@ -58,10 +58,14 @@ impl<O: Os> Hardened<O> {
     }
 
     pub(super) fn empty_quarantine(&self) {
-        self.quarantine.empty(&self.heap.os, |block| {
-            self.heap.quarantined.count(self.heap.pages.class_of(block), false);
-            self.heap.free(block);
-        });
+        self.quarantine.empty(&self.heap.os, |start| self.leave_quarantine(start));
         self.empty_runs();
+        self.empty_quarantine_of_tenants();
+    }
+
+    /// Gives a block that waited back to the heap.
+    pub(super) fn leave_quarantine(&self, start: usize) {
+        self.heap.quarantined.count(self.heap.pages.class_of_block(start), false);
+        self.heap.free(start);
     }
 }

@@ -4,8 +4,9 @@
 //! policy could forget: a policy without one does not compile. Matters other than blocks (options, figures, fork, the
 //! janitor) are asked of the heap below, by its name.
 
-use super::Heap;
+use super::{Ending, Heap, HeapId, Refusal};
 use crate::base::fault::{Access, Maker, Misuse};
+use crate::base::stack::Stack;
 use crate::class::MIN_ALIGN;
 use crate::observe::layout::Kind;
 use crate::os::Os;
@@ -93,10 +94,21 @@ pub trait Blocks {
     /// Stops the process where a copy of `bytes` to `address` would leave the block that it begins in, as far as that is
     /// looked at.
     fn check_copy(&self, address: usize, bytes: usize);
+    /// A block of a tenant's heap, as `allocate_aligned` has them; the process's own heap gives what that does. The program asked
+    /// for one of this very heap.
+    fn allocate_in(&self, id: HeapId, align: usize, bytes: usize) -> Result<usize, Refusal>;
+    /// The same, all of whose bytes read as zeros.
+    fn allocate_zeroed_in(&self, id: HeapId, align: usize, bytes: usize) -> Result<usize, Refusal>;
+    /// Ends a tenant's heap; frees all of its blocks; calls `take` with address and bytes of each that is in use.
+    fn end_heap(&self, id: HeapId, how: Ending) -> Result<(), Refusal>;
+    fn reset_heap(&self, id: HeapId) -> Result<(), Refusal>;
+    fn each_block_of(&self, id: HeapId, take: impl FnMut(usize, usize));
     /// Whether the address lies in a block of this heap.
     fn owns(&self, address: usize) -> bool;
     /// The meaning of an access that the system refused, if it was to memory of ours.
     fn explain(&self, address: usize, access: Access) -> Option<Misuse>;
+    /// Says more of what was explained, on the program's standard error; `here` finds the stack.
+    fn tell_more(&self, misuse: &Misuse, here: &dyn Fn() -> Stack);
 
     /// Gives free memory back to the system until at most `keep` bytes of it are left; returns the bytes given.
     fn release(&self, keep: usize) -> usize;
@@ -132,6 +144,8 @@ impl<O: Os> Blocks for Heap<O> {
         check_size(address: usize, bytes: usize, align: usize);
         usable_bytes(address: usize) -> usize;
         owns(address: usize) -> bool;
+        end_heap(id: HeapId, how: Ending) -> Result<(), Refusal>;
+        reset_heap(id: HeapId) -> Result<(), Refusal>;
         release(keep: usize) -> usize;
         audit();
         audit_for_good();
@@ -261,6 +275,22 @@ impl<O: Os> Blocks for Heap<O> {
 
     #[inline(always)]
     fn check_copy(&self, _: usize, _: usize) {}
+
+    #[inline(always)]
+    fn allocate_in(&self, id: HeapId, align: usize, bytes: usize) -> Result<usize, Refusal> {
+        self.take_block_of(id, align, bytes)
+    }
+
+    #[inline(always)]
+    fn allocate_zeroed_in(&self, id: HeapId, align: usize, bytes: usize) -> Result<usize, Refusal> {
+        self.take_zeroed_block_of(id, align, bytes)
+    }
+
+    fn each_block_of(&self, id: HeapId, take: impl FnMut(usize, usize)) {
+        Self::each_block_of(self, id, take);
+    }
+
+    fn tell_more(&self, _: &Misuse, _: &dyn Fn() -> Stack) {}
 
     fn explain(&self, address: usize, access: Access) -> Option<Misuse> {
         self.sources.empties.owns(address).then(|| self.sources.empties.meaning_of(address, access))

@@ -130,7 +130,7 @@ impl<O: Os> Heap<O> {
             if access == Access::Execute {
                 misuse.fault = Fault::Jump;
             }
-            self.abort_with(misuse, here);
+            self.abort_at(misuse, here);
         }
     }
 
@@ -184,11 +184,14 @@ impl<O: Os> Heap<O> {
     #[inline(never)]
     fn note_sample(&self, address: usize, bytes: usize) {
         // A handler that interrupted a slow path has emergency memory, of which nothing is written down.
-        self.in_slow_path(|_| {
-            if self.is_profiling() {
-                self.write_down(address, Size { bytes, counted: bytes }, &self.here());
+        self.in_slow_path(|_| match self.owner_heap(address) {
+            Some(id) => self.write_down_of_tenant(id, address, bytes),
+            None => {
+                if self.is_profiling() {
+                    self.write_down(address, Size { bytes, counted: bytes }, &self.here());
+                }
+                self.announce(address, bytes);
             }
-            self.announce(address, bytes);
         });
     }
 

@@ -72,12 +72,15 @@ impl<O: Os> Heap<O> {
     /// Start and bytes of the block that `address` lies in, as far as it can be known.
     pub(crate) fn block_of(&self, address: usize) -> Option<(usize, usize)> {
         match self.owner_of(address) {
-            Owner::Class(class) => match locate(&self.pages, class, address) {
-                Ok(_) => Some((address, class.block_bytes())),
-                Err(misuse) => misuse.block,
+            Owner::Class(_) | Owner::Tenant => match self.pages.class_of_block(address) {
+                class if class.is_small() => match locate(&self.pages, class, address) {
+                    Ok(_) => Some((address, class.block_bytes())),
+                    Err(misuse) => misuse.block,
+                },
+                _ => None,
             },
             Owner::Source(source) => source.block_at(address),
-            Owner::Large | Owner::Tenant | Owner::Nobody => None,
+            Owner::Large | Owner::Nobody => None,
         }
     }
 }

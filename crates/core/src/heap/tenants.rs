@@ -34,6 +34,18 @@ impl<O: Os> Heap<O> {
         Ok(())
     }
 
+    /// Gives the memory back of a heap that ended with so many bytes of spans, as `end_heap` does.
+    pub(crate) fn settle_end(&self, bytes: usize) {
+        self.inside(|_| self.upkeep.settle_ended(&self.floors, bytes));
+    }
+
+    /// Ends a heap of which a policy took all blocks back.
+    pub(crate) fn end_taken_back(&self, id: HeapId) {
+        let ended = self.in_slow_path(|_| self.tenants.end(&self.store, id, Ending::FreeAll, || ()));
+        let freed = self.obeyed(ended.unwrap_or(Ok(Err(Refusal::Memory))));
+        self.settle_end(freed.unwrap_or(0));
+    }
+
     /// Frees all blocks of a heap.
     pub fn reset_heap(&self, id: HeapId) -> Result<(), Refusal> {
         let tell = || self.note_end_of_heap(id, Ending::FreeAll);
@@ -81,34 +93,57 @@ impl<O: Os> Heap<O> {
             ..=MIN_ALIGN if bytes <= LARGEST_BYTES => Some(SizeClass::for_small(bytes.max(1))),
             _ => SizeClass::for_aligned(bytes.max(1), align),
         };
-        if let Some(class) = class {
-            let block = self.pop_of(id, class);
-            if block != 0 {
-                return Ok(Fresh { address: block, zeroed: false });
-            }
-        }
-        let attempt = || self.in_slow_path(|inside| self.engine.take_of_tenant(inside, id, bytes, align));
-        let taken = match attempt() {
-            // Its maker may make room.
-            Some(Err(Refusal::Limit(of))) if self.tenants.tell_of_limit(of, bytes) => attempt(),
-            taken => taken,
-        };
-        if let Some(Err(Refusal::Limit(of))) = taken {
-            self.tenants.note_refused(of);
-        }
-        let left = taken.map(|taken| {
-            taken.map(|fresh| match class {
-                Some(class) => {
-                    Fresh { address: self.keys.leave(class, Leaving::new(fresh.address)), ..fresh }
-                }
-                None => fresh,
-            })
-        });
-        left.unwrap_or_else(|| {
+        self.memory_in(id, class, bytes, align, || false).unwrap_or_else(|| {
             // Emergency memory is zero, and nobody's but the process's.
             some(self.allocate_in_emergency(bytes.max(1), align))
                 .map(|address| Fresh { address, zeroed: true })
         })
+    }
+
+    /// Memory of a tenant's heap, of a class, or without one a run of units; none inside. `relieve` is called before a request
+    /// is refused, and says whether it may have freed some of it.
+    pub(crate) fn memory_in(
+        &self,
+        id: HeapId,
+        class: Option<SizeClass>,
+        bytes: usize,
+        align: usize,
+        relieve: impl FnOnce() -> bool,
+    ) -> Option<Result<Fresh, Refusal>> {
+        if let Some(class) = class {
+            let block = self.pop_of(id, class);
+            if block != 0 {
+                return Some(Ok(Fresh { address: block, zeroed: false }));
+            }
+        }
+        let attempt =
+            || self.in_slow_path(|inside| self.engine.take_of_tenant(inside, id, class, bytes, align));
+        let mut taken = attempt()?;
+        if let Err(Refusal::Limit(_) | Refusal::Memory) = taken
+            && relieve()
+        {
+            taken = attempt()?;
+        }
+        // Its maker may make room.
+        if let Err(Refusal::Limit(of)) = taken
+            && self.tenants.tell_of_limit(of, bytes)
+        {
+            taken = attempt()?;
+        }
+        if let Err(Refusal::Limit(of)) = taken {
+            self.tenants.note_refused(of);
+        }
+        Some(taken.map(|fresh| match class {
+            Some(class) => Fresh { address: self.keys.leave(class, Leaving::new(fresh.address)), ..fresh },
+            None => fresh,
+        }))
+    }
+
+    /// The heap that serves this thread; the process's own also where it is inside, or its heap has ended.
+    pub(crate) fn scope(&self) -> HeapId {
+        let word = if self.tenants.has_any() { O::heap_in_use().load(Ordering::Relaxed) } else { 0 };
+        let id = HeapId(word as u64);
+        if word == 0 || self.is_inside() || !self.tenants.is_live(id) { HeapId::OWN } else { id }
     }
 
     /// Has this thread served by a heap from now on, and returns the heap that served it before; none where there is no such

@@ -47,7 +47,7 @@ impl<O: Os> Heap<O> {
         match how {
             Ending::FreeAll => self.profile.remove_heap(id.0),
             Ending::HandOver => self.profile.hand_over(id.0, name_of(self.tenants.above(id))),
-            Ending::Drain => {}
+            Ending::Drain | Ending::Zombie => {}
         }
     }
 
@@ -62,7 +62,7 @@ impl<O: Os> Heap<O> {
         }
     }
 
-    fn write_down_of_tenant(&self, id: HeapId, address: usize, bytes: usize) {
+    pub(super) fn write_down_of_tenant(&self, id: HeapId, address: usize, bytes: usize) {
         let stack = if self.is_profiling() { self.here() } else { Stack::EMPTY };
         self.profile.add_of_heap(&self.os, id.0, address, Size { bytes, counted: bytes }, &stack);
         if self.profile.is_on() && self.profile.interval() != self.cache.sampling.mean() {

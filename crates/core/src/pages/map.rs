@@ -119,11 +119,33 @@ impl<O: Os> Pages<O> {
         if self.class_of(address) != SizeClass::LARGE {
             return None;
         }
-        let id = self.span_of(address)?;
-        let (span, unit) = (self.span(id), self.unit_of(address));
-        let (heap, start) = (span.heap.get(), span.start.get());
-        // Behind the first unit of a large span the table has what was there before.
-        (heap != 0 && unit.wrapping_sub(start) < span.units.get()).then_some((id, heap))
+        let unit = self.unit_of(address);
+        let covers = |id: &SpanId| {
+            let span = self.span(*id);
+            unit.wrapping_sub(span.start.get()) < span.units.get() && span.class() != SizeClass::NONE
+        };
+        let id = match self.span_of(address) {
+            Some(id) if covers(&id) => id,
+            // Behind the first unit of a large span the table has what was there before.
+            _ => {
+                let units = (0..unit).rev().map(|unit| self.address_of(unit));
+                let mut ids =
+                    units.map_while(|at| (self.class_of(at) == SizeClass::LARGE).then(|| self.span_of(at)));
+                ids.find_map(|id| id.filter(covers))?
+            }
+        };
+        let heap = self.span(id).heap.get();
+        (heap != 0).then_some((id, heap))
+    }
+
+    /// The class of the block at an address, as its span has it where that is a tenant's.
+    pub fn class_of_block(&self, address: usize) -> SizeClass {
+        match self.class_of(address) {
+            SizeClass::LARGE => {
+                self.tenant_of(address).map_or(SizeClass::LARGE, |(id, _)| self.span(id).class())
+            }
+            class => class,
+        }
     }
 
     /// Forgets which blocks of these units were given out. The caller holds what their span belongs to.

@@ -13,6 +13,7 @@ mod slot;
 pub use emergency::Emergency;
 pub use empty::{Empties, Empty};
 pub use guards::{GuardStats, Guards};
+pub use report::{put_line, put_stack};
 
 use crate::base::fault::Misuse;
 use crate::base::stack::Trace;

@@ -95,7 +95,7 @@ fn put_trace<O: Os>(os: &O, what: &str, trace: &Trace) {
     put_stack(os, &trace.stack);
 }
 
-fn put_stack<O: Os>(os: &O, stack: &Stack) {
+pub fn put_stack<O: Os>(os: &O, stack: &Stack) {
     if stack.frames().is_empty() {
         put_line(os, |line| {
             put_str(line, "    (no stack: code without tables for unwinding and without frame pointers)");
@@ -112,7 +112,7 @@ fn put_stack<O: Os>(os: &O, stack: &Stack) {
     }
 }
 
-fn put_line<O: Os>(os: &O, fill: impl FnOnce(&mut dyn Sink)) {
+pub fn put_line<O: Os>(os: &O, fill: impl FnOnce(&mut dyn Sink)) {
     let mut bytes = [0u8; 320];
     let mut line = Buffer::new(&mut bytes);
     fill(&mut line);

@@ -21,17 +21,18 @@ impl<O: Os> Tenants<O> {
         tell: impl FnOnce(),
     ) -> Result<Result<usize, Refusal>, Misuse> {
         let registry = self.registry.lock();
+        let is_to_wait = [Ending::Drain, Ending::Zombie].contains(&how);
         // A heap that waits for its blocks can still be ended at once.
         let Some(tenant) = self.find(id) else { return Ok(Err(Refusal::Gone)) };
         let before = tenant.state.load(Ordering::Acquire);
-        if [ENDING, CLOSING, LEFT, UNUSED].contains(&before) || before == DRAINING && how == Ending::Drain {
+        if [ENDING, CLOSING, LEFT, UNUSED].contains(&before) || before == DRAINING && is_to_wait {
             return Ok(Err(Refusal::Gone));
         }
         // Under the lock: a heap below it is made under it.
         if tenant.children.load(Ordering::Acquire) > 0 {
             return Ok(Err(Refusal::HasChildren));
         }
-        let next = if how == Ending::Drain { DRAINING } else { ENDING };
+        let next = if is_to_wait { DRAINING } else { ENDING };
         if tenant.state.compare_exchange(before, next, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return Ok(Err(Refusal::Gone));
         }
@@ -42,12 +43,12 @@ impl<O: Os> Tenants<O> {
         self.detach(store, tenant, id)?;
         // A heap that drains may have ended with its cache.
         let mut closed = before.max(gone_lately());
-        if how != Ending::Drain {
+        if !is_to_wait {
             drop(self.alone(tenant));
             tell();
         }
         match how {
-            Ending::Drain => self.finish_if_drained(store, tenant, id),
+            Ending::Drain | Ending::Zombie => self.finish_if_drained(store, tenant, id),
             Ending::FreeAll => closed += self.finish(store, tenant, id.number(), AT_ONCE),
             Ending::HandOver => {
                 self.hand_over(store, tenant, id.number());

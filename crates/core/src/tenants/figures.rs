@@ -25,8 +25,9 @@ pub struct TenantStats {
     pub age: u64,
     /// Heaps below it.
     pub children: u64,
-    /// It gives no more blocks.
+    /// It gives no more blocks, and how many were freed since.
     pub is_draining: bool,
+    pub late: u64,
     /// The end of spans, where no block fits.
     pub tails: u64,
 }
@@ -46,12 +47,16 @@ impl<O: Os> Tenants<O> {
             age: os.now().saturating_sub(tenant.made_at.load(Ordering::Relaxed)),
             children: u64::from(tenant.children.load(Ordering::Relaxed)),
             is_draining: !tenant.is_live(),
+            late: tenant.late.load(Ordering::Relaxed),
             ..TenantStats::default()
         };
         let rooms = tenant.rooms.lock();
         let (cached, cached_blocks) = self.cached_of(tenant);
         stats.live = (rooms.live_bytes + rooms.large_bytes).saturating_sub(cached);
         stats.live_blocks = (rooms.live_blocks + rooms.large_blocks).saturating_sub(cached_blocks);
+        if let Some(left) = tenant.left_of_zombie() {
+            stats.live_blocks = left;
+        }
         (stats.cached, stats.tails) = self.free_of(&rooms);
         stats.cached += cached;
         Some(stats)

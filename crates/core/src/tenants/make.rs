@@ -166,6 +166,8 @@ impl<O: Os> Tenant<O> {
         self.on_limit.store(on_limit, Ordering::Relaxed);
         self.argument.store(made.argument, Ordering::Relaxed);
         self.delay.store(0, Ordering::Relaxed);
+        self.late.store(0, Ordering::Relaxed);
+        self.zombie.store(false, Ordering::Relaxed);
         // A name ends where its zeros begin.
         let bytes = made.name.iter().copied().take(NAME_BYTES - 1).chain(core::iter::repeat(0));
         self.name.iter().zip(bytes).for_each(|(place, byte)| place.store(byte, Ordering::Relaxed));

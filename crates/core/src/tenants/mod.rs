@@ -19,12 +19,13 @@ mod spans;
 #[cfg(any(test, feature = "fake-os"))]
 mod verify;
 mod window;
+mod zombies;
 
 pub use figures::TenantStats;
 pub use make::{Made, NAME_BYTES, OnLimit};
 
 use crate::base::locks::{Rank, Ranked};
-use crate::base::sync::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::base::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::base::ticks::Tick;
 use crate::class::{SizeClass, TABLE_LEN};
 use crate::os::{Mutex, Os};
@@ -77,6 +78,8 @@ pub enum Ending {
     HandOver,
     /// It gives no more blocks, and goes when the last one has come back.
     Drain,
+    /// The same, and the program does nothing with its blocks but free them.
+    Zombie,
 }
 
 /// States of an entry.
@@ -147,6 +150,11 @@ struct Tenant<O: Os> {
     delay: AtomicU32,
     /// The address of the slot of its cache; 0: none.
     cache: AtomicUsize,
+    /// Blocks that were freed since it gave no more.
+    late: AtomicU64,
+    /// Its blocks are to be freed only, and how many of them were not yet.
+    zombie: AtomicBool,
+    left: AtomicU64,
     rooms: Mutex<Rooms, O>,
 }
 

@@ -209,6 +209,9 @@ impl<O: Os> Tenants<O> {
             // The block went with its heap, although its span is open yet.
             return Err(Misuse::at(Fault::FreeMemory, address));
         }
+        if tenant.state.load(Ordering::Relaxed) == DRAINING {
+            tenant.late.fetch_add(1, Ordering::Relaxed);
+        }
         if !class.is_small() {
             self.give_large(store, number, &mut rooms, id, address)?;
             drop(rooms);
