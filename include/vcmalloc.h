@@ -63,7 +63,7 @@ int vcm_profile_write(const char *path);
 
 /* Heaps of tenants: blocks that are counted and bounded as somebody's, and can be freed all at once. A heap is known by a
    number, which is never used again; functions that get one of a heap that has ended say so. All blocks are freed by free().
-   In the hardened library there are none yet: vcm_heap_new returns VCM_HEAP_NONE. */
+   In the hardened library a heap's end frees block by block, and finds what was written beside them. */
 typedef uint64_t vcm_heap;
 
 #define VCM_HEAP_NONE ((vcm_heap)0)
@@ -105,7 +105,9 @@ void vcm_heap_pop(vcm_heap before);
 enum {
     VCM_HEAP_FREE = 0,      /* all blocks are freed with it */
     VCM_HEAP_HAND_OVER = 1, /* they belong to the parent from now on */
-    VCM_HEAP_DRAIN = 2      /* it gives no more blocks, and goes when the last one is freed */
+    VCM_HEAP_DRAIN = 2,     /* it gives no more blocks, and goes when the last one is freed */
+    VCM_HEAP_ZOMBIE = 3     /* the same, and the program does nothing with them but free them: in the hardened library an access
+                               ends the process with a line that names the heap and where it ended */
 };
 
 /* Ends a heap. 0; ENOENT: no such heap; EBUSY: it is the parent of others; EINVAL: no such mode. */
@@ -138,6 +140,7 @@ struct vcm_heap_stats {
     uint64_t children;
     uint64_t draining;    /* 1: it gives no more blocks */
     char name[40];
+    uint64_t late_frees;  /* of blocks, since it gives no more */
 };
 
 /* 0; ENOENT: no such heap; EINVAL: null, or no size. */

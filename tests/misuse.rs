@@ -5,6 +5,8 @@
 mod allocators;
 #[path = "misuse/suite.rs"]
 mod suite;
+#[path = "misuse/tenants.rs"]
+mod tenants;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
     trials.push(Trial::test("sizes_may_lie_where_the_option_says_so", || Ok(lies_about_sizes_go_on()?)));
     trials.push(Trial::test("the_line_of_a_wrong_function_is_exact", || Ok(the_line_is_exact()?)));
     trials.push(Trial::test("functions_may_be_mixed_where_the_option_says_so", || Ok(mixing_goes_on()?)));
+    trials.extend(tenants::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

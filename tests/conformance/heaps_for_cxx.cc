@@ -1,6 +1,6 @@
 // vcmalloc_heap.h: a heap ends with its owner and moves, a scope serves new and malloc from it and ends in an exception, and
 // containers of std::pmr live in it within its limit.
-// on: preload static
+// on: preload hardened static
 // flags: -std=c++17 -Wl,--unresolved-symbols=ignore-all
 #include "../../include/vcmalloc_heap.h"
 #include "check.h"

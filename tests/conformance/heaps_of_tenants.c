@@ -1,5 +1,5 @@
 // Blocks of a tenant's heap keep their contents, are counted and bounded, belong to it wherever they are freed, and go with it.
-// on: preload locked registered static
+// on: preload locked registered hardened static
 // limit: 240
 #include "check.h"
 #include "heaps.h"

@@ -11,8 +11,8 @@ use vcmalloc_core::base::fault::Maker;
 
 unsafe extern "C" {
     /// new_handler.cc. May throw, so it is only ever the last thing that a function here calls.
-    fn vcm_new_or_throw(bytes: usize, align: usize, maker: Maker) -> Pointer;
-    fn vcm_new_or_null(bytes: usize, align: usize, maker: Maker) -> Pointer;
+    pub fn vcm_new_or_throw(bytes: usize, align: usize, maker: Maker) -> Pointer;
+    pub fn vcm_new_or_null(bytes: usize, align: usize, maker: Maker) -> Pointer;
 }
 
 /// One more attempt, after the new-handler ran.

@@ -19,6 +19,7 @@
 //! start                       when the library is loaded, when the process forks, when it ends
 //! gperftools                  the stand-in's interface
 //! fast                        the functions that are called most, as far as they hit the cache, written whole
+//! tokens                      malloc's family and new for a type's token, in the hardened library
 //! cxx extended api heaps      operators new and delete, jemalloc's calls with flags, vcmalloc.h
 //! malloc introspection copies malloc's family, glibc's questions about the heap, memcpy where every block is checked
 //! filters loader threads      put before libc's: prctl and syscall, dlopen, pthread_create and the like
@@ -89,6 +90,8 @@ mod start;
 mod tenants;
 #[cfg(shared)]
 mod threads;
+#[cfg(all(hardened, exported))]
+mod tokens;
 mod unwind;
 mod version;
 mod window;

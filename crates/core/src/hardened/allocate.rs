@@ -1,7 +1,7 @@
 //! A block for the program: of no bytes, made, or made of what waits.
 
 use super::visits::Visit;
-use super::{Hardened, MOST_BYTES};
+use super::{Hardened, MOST_BYTES, Of};
 use crate::heap::HeapId;
 use crate::os::Os;
 
@@ -22,16 +22,19 @@ impl<O: Os> Hardened<O> {
         {
             return block;
         }
-        let visit = if id == HeapId::OWN { Visit::OfOwn } else { self.visit_heap(id) };
-        if matches!(visit, Visit::OfZombie(_)) {
+        let visit = if id == HeapId::OWN { Visit::Own } else { self.visit_heap(id) };
+        if matches!(visit, Visit::Zombie(_)) {
             return 0;
         }
-        let attempt = || self.heap.obeyed(self.make(id, align, bytes));
-        let block = match attempt() {
+        let attempt = |is_last| self.heap.obeyed(self.make(Of { id, is_last }, align, bytes));
+        let block = match attempt(false) {
             // Blocks that wait in quarantine may be what is missing.
-            0 if id == HeapId::OWN && !self.heap.is_aborting() => {
-                self.empty_quarantine();
-                attempt()
+            0 if !self.heap.is_aborting() => {
+                match id {
+                    HeapId::OWN => self.empty_quarantine(),
+                    _ => self.empty_quarantine_of_tenants(),
+                }
+                attempt(true)
             }
             block => block,
         };

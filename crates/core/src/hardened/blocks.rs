@@ -22,7 +22,7 @@ impl<O: Os> Hardened<O> {
             return;
         }
         let visit = self.visit(address);
-        if matches!(visit, Visit::OfZombie(_)) {
+        if matches!(visit, Visit::Zombie(_)) {
             // Its frame is gone.
             return;
         }
@@ -196,6 +196,10 @@ impl<O: Os> Blocks for Hardened<O> {
     /// Memory is zero when it is handed out.
     fn allocate_zeroed_in(&self, id: HeapId, align: usize, bytes: usize) -> Result<usize, Refusal> {
         self.make_in(id, align, bytes)
+    }
+
+    fn heap_for_token(&self, token: u64) -> HeapId {
+        self.partition_of(token)
     }
 
     fn end_heap(&self, id: HeapId, how: Ending) -> Result<(), Refusal> {

@@ -14,7 +14,7 @@ use super::frame::{self, FRONT, Frame};
 use super::layout::{Layout, run_align};
 use super::states::State;
 use super::zeros;
-use super::{Hardened, Live, drawn};
+use super::{Hardened, Live, Of, drawn};
 use crate::base::Fresh;
 use crate::base::ceilings::{FENCED_BLOCKS, MAPPED_FENCES};
 use crate::base::chance::next_random;
@@ -70,7 +70,7 @@ impl<O: Os> Hardened<O> {
     /// a place.
     pub(super) fn make_guarded(
         &self,
-        id: HeapId,
+        of: Of,
         align: usize,
         bytes: usize,
         growing: bool,
@@ -78,13 +78,13 @@ impl<O: Os> Hardened<O> {
     ) -> Result<usize, Misuse> {
         let os = &self.heap.os;
         let Some(layout) = Layout::of(os.page_bytes(), align, bytes) else { return Ok(0) };
-        let reused = self.reuse(id, layout, align);
+        let reused = self.reuse(of.id, layout, align);
         let further = if may_fence && align <= os.page_bytes() { self.random_front(layout) } else { 0 };
         let layout = layout.shifted(reused.map_or(further, |(_, further)| further));
         let fresh = match reused {
             Some((closed, _)) => Some(Some(Fresh { address: closed.run, zeroed: false })),
-            None if id != HeapId::OWN => {
-                let taken = self.memory_of_tenant(id, None, layout.total, layout.align);
+            None if of.id != HeapId::OWN => {
+                let taken = self.heap.memory_in(of.id, None, layout.total, layout.align, of.is_last);
                 taken.map(Result::ok)
             }
             None => self.heap.in_slow_path(|inside| {
@@ -245,7 +245,7 @@ impl<O: Os> Hardened<O> {
         let longest = || if is_short() { COUNTED_APART } else { LONGEST_WAITING };
         if fence == Fence::None {
             self.heap.free(run);
-        } else if bytes <= longest() && self.heap.os.close_pages(run, bytes) {
+        } else if !self.goes_at_once(run) && bytes <= longest() && self.heap.os.close_pages(run, bytes) {
             if is_gone {
                 self.heap.inside(|_| self.heap.pages.note_gone(run, 0, bytes, true));
             }

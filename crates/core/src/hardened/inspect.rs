@@ -1,11 +1,12 @@
 //! Looks at blocks by their marks and frames, and tells the misuse of an address that is none's.
 
 use super::frame::{self, FRONT};
+use super::places::fronts;
 use super::states::State;
 use super::{Hardened, Live};
 use crate::base::fault::{Access, Fault, Maker, Misuse};
 use crate::base::sync::Ordering;
-use crate::class::{MIN_ALIGN, SizeClass, UNIT_BYTES};
+use crate::class::{MIN_ALIGN, SizeClass};
 use crate::options::OptionId;
 use crate::os::Os;
 use crate::sources::Empty;
@@ -160,36 +161,9 @@ impl<O: Os> Hardened<O> {
         Some(live.find_map(|user| self.inspect(user).ok()))
     }
 
-    /// Start and bytes of the run that an address lies in.
-    pub(super) fn run_around(&self, address: usize) -> Option<(usize, usize)> {
-        let pages = &self.heap.pages;
-        if pages.class_of(address) != SizeClass::LARGE {
-            return None;
-        }
-        if let Some((id, _)) = pages.tenant_of(address) {
-            let span = pages.span(id);
-            let run = (pages.address_of(span.start.get()), span.units.get() as usize * UNIT_BYTES);
-            return (!span.class().is_small()).then_some(run);
-        }
-        let mut start = pages.address_of(pages.unit_of(address));
-        // Only the first unit of a run is a place where a large block starts.
-        while pages.class_of(start) == SizeClass::LARGE {
-            match self.heap.large.usable(pages, start) {
-                Ok(bytes) if address < start + bytes => return Some((start, bytes)),
-                _ => start -= UNIT_BYTES,
-            }
-        }
-        None
-    }
-
     pub(super) fn offset_of(&self, address: usize) -> usize {
         address.wrapping_sub(self.heap.pages.address_of(0))
     }
-}
-
-/// How far behind the start of its memory a small block may begin.
-pub(super) fn fronts() -> impl Iterator<Item = usize> {
-    [0, FRONT].into_iter().chain((5..=12).map(|shift| 1 << shift))
 }
 
 /// The place of what and canary of a live block.

@@ -2,7 +2,7 @@
 
 use super::frame::{self, FRONT, Frame, TAIL_LEAST};
 use super::zeros;
-use super::{GUARDED_FROM, Hardened, Live, MOST_SMALL, MOST_SMALL_ALIGN};
+use super::{GUARDED_FROM, Hardened, Live, MOST_SMALL, MOST_SMALL_ALIGN, Of};
 use crate::base::PAGE_BYTES;
 use crate::base::fault::{Fault, Misuse};
 use crate::class::{LARGEST_BYTES, MIN_ALIGN, SizeClass};
@@ -11,17 +11,17 @@ use crate::options::OptionId;
 use crate::os::Os;
 
 impl<O: Os> Hardened<O> {
-    pub(super) fn make(&self, id: HeapId, align: usize, bytes: usize) -> Result<usize, Misuse> {
+    pub(super) fn make(&self, of: Of, align: usize, bytes: usize) -> Result<usize, Misuse> {
         let is_small = bytes < GUARDED_FROM && align <= MOST_SMALL_ALIGN;
         if !is_small {
             let fenced = self.may_fence();
             if fenced || align > MOST_SMALL_ALIGN || bytes > LARGEST_BYTES - MOST_SMALL_ALIGN - TAIL_LEAST {
-                return self.make_guarded(id, align, bytes, false, fenced);
+                return self.make_guarded(of, align, bytes, false, fenced);
             }
         }
         let frame = placed(Frame::asked_for(align, bytes));
         let around = if frame.behind { FRONT } else { frame.front() };
-        let start = self.small_memory(id, align.max(MIN_ALIGN), around + bytes + TAIL_LEAST);
+        let start = self.small_memory(of, align.max(MIN_ALIGN), around + bytes + TAIL_LEAST);
         let class = self.heap.pages.class_of_block(start);
         if start == 0 || !class.is_small() {
             // Emergency memory has no frame.
@@ -82,10 +82,10 @@ impl<O: Os> Hardened<O> {
     }
 
     /// A block of a class at a multiple of `align`; 0 for what is larger. Never a sample: those are no small blocks.
-    pub(super) fn small_memory(&self, id: HeapId, align: usize, bytes: usize) -> usize {
+    pub(super) fn small_memory(&self, of: Of, align: usize, bytes: usize) -> usize {
         let Some(class) = SizeClass::for_aligned(bytes, align) else { return 0 };
-        if id != HeapId::OWN {
-            return match self.memory_of_tenant(id, Some(class), bytes, align) {
+        if of.id != HeapId::OWN {
+            return match self.heap.memory_in(of.id, Some(class), bytes, align, of.is_last) {
                 Some(taken) => taken.map_or(0, |fresh| fresh.address),
                 None => self.heap.allocate_in_emergency(bytes, align),
             };

@@ -10,6 +10,8 @@ mod allocate;
 mod blocks;
 mod budget;
 mod copies;
+mod each;
+mod ends;
 mod fast;
 mod fences;
 mod frame;
@@ -17,6 +19,8 @@ mod guarded;
 mod inspect;
 mod layout;
 mod make;
+mod partitions;
+mod places;
 mod quarantine;
 mod regrow;
 mod resize;
@@ -32,18 +36,19 @@ mod zombies;
 use crate::base::round_up;
 use crate::base::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::class::SizeClass;
-use crate::heap::{Heap, Hooks, LARGEST_REQUEST};
+use crate::heap::{Heap, HeapId, Hooks, LARGEST_REQUEST};
 use crate::observe::{Probes, Probing};
 use crate::os::Os;
 use budget::Budget;
+use ends::Ends;
 use fences::Fences;
 use frame::{FRONT, Frame, TAIL_LEAST};
 use guarded::Runs;
+use partitions::Partitions;
 use quarantine::Quarantine;
 use states::State;
 use stuck::Stuck;
 use visits::Visits;
-use zombies::Ends;
 
 /// From here on a block has pages of its own between pages that nobody may touch.
 const GUARDED_FROM: usize = 32 << 10;
@@ -66,6 +71,7 @@ pub struct Hardened<O: Os> {
     runs_of_tenants: Runs,
     visits: Visits,
     ends: Ends,
+    partitions: Partitions,
     stuck: Stuck,
     budget: Budget,
     fences: Fences,
@@ -79,6 +85,14 @@ pub struct Hardened<O: Os> {
     placed: AtomicU64,
     /// Memory is short, and what waited of large blocks was let go.
     short: AtomicBool,
+}
+
+/// The heap that a block is made of.
+#[derive(Clone, Copy)]
+struct Of {
+    id: HeapId,
+    /// A refusal is one then.
+    is_last: bool,
 }
 
 /// A block that is live, and what its frame says.
@@ -127,6 +141,7 @@ impl<O: Os> Hardened<O> {
             runs_of_tenants: Runs::new(),
             visits: Visits::new(),
             ends: Ends::new(),
+            partitions: Partitions::new(),
             stuck: Stuck::new(),
             budget: Budget::new(),
             fences: Fences::new(),

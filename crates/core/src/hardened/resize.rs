@@ -2,7 +2,7 @@
 
 use super::frame::{self, Frame};
 use super::zeros;
-use super::{GUARDED_FROM, Hardened, Live};
+use super::{GUARDED_FROM, Hardened, Live, Of};
 use crate::base::fault::{Maker, Misuse};
 use crate::heap::HeapId;
 use crate::os::Os;
@@ -75,7 +75,13 @@ impl<O: Os> Hardened<O> {
     /// A block for what grew and is likely to grow again: with room for that, so that what is copied in all
     /// stays in proportion to what it grows to.
     fn allocate_growing(&self, id: HeapId, align: usize, bytes: usize) -> usize {
-        match self.heap.obeyed(self.make_guarded(id, align, bytes, true, self.may_fence())) {
+        match self.heap.obeyed(self.make_guarded(
+            Of { id, is_last: false },
+            align,
+            bytes,
+            true,
+            self.may_fence(),
+        )) {
             0 => self.allocate_of(id, align, bytes),
             block => self.heap.note_made(block, bytes),
         }

@@ -16,7 +16,7 @@ impl<O: Os> Hardened<O> {
             return self.heap.sources.empties.take_back(empty);
         }
         let visit = self.visit(address);
-        if let Visit::OfZombie(id) = visit {
+        if let Visit::Zombie(id) = visit {
             return self.take_late(id, address);
         }
         let live = self.inspect(address)?;
@@ -66,7 +66,7 @@ impl<O: Os> Hardened<O> {
             return self.heap.sources.empties.set_maker(empty, to);
         }
         let visit = self.visit(address);
-        if matches!(visit, Visit::OfZombie(_)) {
+        if matches!(visit, Visit::Zombie(_)) {
             // Its frame is gone.
             return;
         }

@@ -27,13 +27,13 @@ impl Visits {
 
 /// A thread that works on a block.
 pub enum Visit<'a> {
-    OfOwn,
+    Own,
     /// Until this is dropped the block's memory is not closed.
-    OfTenant {
+    Tenant {
         _held: Visitor<'a>,
     },
     /// Its memory may be closed.
-    OfZombie(HeapId),
+    Zombie(HeapId),
 }
 
 pub struct Visitor<'a>(Option<&'a AtomicUsize>);
@@ -49,12 +49,12 @@ impl Drop for Visitor<'_> {
 impl<O: Os> Hardened<O> {
     #[inline]
     pub(super) fn visit(&self, address: usize) -> Visit<'_> {
-        if self.heap.tenants.has_any() { self.visit_tenant(address) } else { Visit::OfOwn }
+        if self.heap.tenants.has_any() { self.visit_tenant(address) } else { Visit::Own }
     }
 
     #[inline(never)]
     fn visit_tenant(&self, address: usize) -> Visit<'_> {
-        self.heap.owner_heap(address).map_or(Visit::OfOwn, |id| self.visit_heap(id))
+        self.heap.owner_heap(address).map_or(Visit::Own, |id| self.visit_heap(id))
     }
 
     /// For a thread that makes a block of a heap.
@@ -66,15 +66,15 @@ impl<O: Os> Hardened<O> {
         }
         let visitor = Visitor(count);
         match self.heap.tenants.is_zombie(id) {
-            true => Visit::OfZombie(id),
-            false => Visit::OfTenant { _held: visitor },
+            true => Visit::Zombie(id),
+            false => Visit::Tenant { _held: visitor },
         }
     }
 
     /// For a call that uses a block: in a zombie that is an access to it, and the process ends here.
     pub(super) fn visit_to_use(&self, address: usize) -> Visit<'_> {
         let visit = self.visit(address);
-        if let Visit::OfZombie(_) = visit {
+        if let Visit::Zombie(_) = visit {
             self.stop_at_zombie(address);
         }
         visit

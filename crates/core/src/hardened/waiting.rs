@@ -66,6 +66,33 @@ impl<O: Os> Hardened<O> {
     /// Gives a block that waited back to the heap.
     pub(super) fn leave_quarantine(&self, start: usize) {
         self.heap.quarantined.count(self.heap.pages.class_of_block(start), false);
+        if self.heap.tenants.has_any() {
+            self.heap.tenants.note_waiting(&self.heap.pages, start, false);
+        }
         self.heap.free(start);
+    }
+
+    /// Puts a small block of a tenant's heap, which was cleared, into quarantine.
+    pub(super) fn let_wait_of_tenant(&self, start: usize, class: SizeClass) -> Result<(), Misuse> {
+        if self.goes_at_once(start) {
+            self.heap.os.unseen(|| self.heap.free(start));
+            return Ok(());
+        }
+        let waits = |start: usize, comes| self.heap.tenants.note_waiting(&self.heap.pages, start, comes);
+        waits(start, true);
+        let leaving = self.of_tenants.exchange(&self.heap.os, &self.heap.cache.front, class, start);
+        if leaving == 0 {
+            self.heap.quarantined.count(class, true);
+            return Ok(());
+        }
+        self.is_untouched(leaving, class)?;
+        waits(leaving, false);
+        self.heap.os.unseen(|| self.heap.free(leaving));
+        Ok(())
+    }
+
+    pub(super) fn empty_quarantine_of_tenants(&self) {
+        self.of_tenants.empty(&self.heap.os, |start| self.leave_quarantine(start));
+        self.empty_runs_of_tenants();
     }
 }

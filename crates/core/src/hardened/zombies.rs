@@ -5,53 +5,16 @@
 
 use super::Hardened;
 use super::fences::Fence;
-use crate::base::fault::{Access, Fault, Misuse};
-use crate::base::stack::Stack;
-use crate::base::sync::{AtomicU64, AtomicUsize, Ordering};
-use crate::base::text::{put_decimal, put_str};
+use crate::base::fault::Misuse;
+use crate::base::sync::Ordering;
 use crate::class::{MIN_ALIGN, UNIT_BYTES};
 use crate::heap::{HeapId, Refusal};
 use crate::os::Os;
-use crate::sources::{put_line, put_stack};
 
-/// Ends that are remembered, and frames of each.
-const ENDS: usize = 32;
-const FRAMES: usize = 16;
 /// Spans that are closed by mappings, where pages cannot be marked.
 const MOST_MAPPED: usize = 1024;
 
-/// The last calls that made heaps zombies.
-pub struct Ends {
-    next: AtomicUsize,
-    ends: [End; ENDS],
-}
-
-struct End {
-    id: AtomicU64,
-    thread: AtomicU64,
-    at: AtomicU64,
-    frames: [AtomicUsize; FRAMES],
-}
-
-impl Ends {
-    pub const fn new() -> Self {
-        const NONE: End = End {
-            id: AtomicU64::new(0),
-            thread: AtomicU64::new(0),
-            at: AtomicU64::new(0),
-            frames: [const { AtomicUsize::new(0) }; FRAMES],
-        };
-        Ends { next: AtomicUsize::new(0), ends: [NONE; ENDS] }
-    }
-}
-
 impl<O: Os> Hardened<O> {
-    /// Whether an address lies in a heap whose memory may be closed.
-    #[inline]
-    pub(super) fn is_zombies(&self, address: usize) -> bool {
-        self.heap.owner_heap(address).is_some_and(|id| self.heap.tenants.is_zombie(id))
-    }
-
     /// Makes a heap that drains a zombie.
     pub(super) fn condemn(&self, id: HeapId) {
         let tenants = &self.heap.tenants;
@@ -80,19 +43,6 @@ impl<O: Os> Hardened<O> {
         let mut count = 0;
         self.each_live_of(id, |_, _| count += 1);
         count
-    }
-
-    fn note_end(&self, id: HeapId) {
-        let place = self.ends.next.fetch_add(1, Ordering::Relaxed) % ENDS;
-        let Some(end) = self.ends.ends.get(place) else { return };
-        end.id.store(0, Ordering::Relaxed);
-        end.thread.store(self.heap.os.thread_number(), Ordering::Relaxed);
-        end.at.store(self.heap.os.now(), Ordering::Relaxed);
-        let stack = self.heap.inside(|_| self.heap.here()).unwrap_or(Stack::EMPTY);
-        let frames = stack.frames().iter().copied().chain(core::iter::repeat(0));
-        end.frames.iter().zip(frames).for_each(|(place, frame)| place.store(frame, Ordering::Relaxed));
-        // Release pairs with the Acquire in `tell_of_end`.
-        end.id.store(id.0, Ordering::Release);
     }
 
     /// Calls `take` with start and bytes of each span of a heap, of which none is opened or closed.
@@ -184,59 +134,6 @@ impl<O: Os> Hardened<O> {
         // Memory that the system does not open stays a zombie's.
         if self.open_spans_of(id) {
             self.heap.end_taken_back(id);
-        }
-    }
-
-    /// The live block around an address of a zombie, and the most bytes that it can have had.
-    pub(super) fn around_of_zombie(&self, address: usize) -> Option<(usize, usize)> {
-        let (start, bytes) = match self.heap.pages.class_of_block(address).is_small() {
-            true => self.heap.block_of(address)?,
-            false => self.run_around(address)?,
-        };
-        let user = self.live_between(start, start + bytes)?;
-        Some((user, start + bytes - user))
-    }
-
-    /// Ends a process that uses a block of a zombie by a call.
-    #[cold]
-    pub(super) fn stop_at_zombie(&self, address: usize) -> ! {
-        let block = self.around_of_zombie(address);
-        let misuse = Misuse { block, ..Misuse::at(Fault::AfterEnd(Access::Unknown), address) };
-        self.heap.abort_with(misuse, || self.tell_of_end(&misuse, &|| self.heap.here()))
-    }
-
-    /// Says which heap has ended, and where.
-    pub(super) fn tell_of_end(&self, misuse: &Misuse, here: &dyn Fn() -> Stack) {
-        let Some(id) =
-            self.heap.owner_heap(misuse.address).filter(|_| matches!(misuse.fault, Fault::AfterEnd(_)))
-        else {
-            return;
-        };
-        let os = &self.heap.os;
-        put_line(os, |line| put_str(line, "  here:"));
-        put_stack(os, &here());
-        let name = self.heap.heap_name(id);
-        let length = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
-        let name = name.get(..length).and_then(|name| core::str::from_utf8(name).ok()).unwrap_or("");
-        let end = self.ends.ends.iter().find(|end| end.id.load(Ordering::Acquire) == id.0);
-        put_line(os, |line| {
-            put_str(line, "  heap '");
-            put_str(line, name);
-            put_str(line, "' ended");
-            let Some(end) = end else { return };
-            put_str(line, " by thread ");
-            put_decimal(line, end.thread.load(Ordering::Relaxed));
-            put_str(line, ", ");
-            put_decimal(line, os.now().saturating_sub(end.at.load(Ordering::Relaxed)) / 1_000_000);
-            put_str(line, " ms ago:");
-        });
-        if let Some(end) = end {
-            let stack = Stack::taken_by(|frames| {
-                let known = end.frames.iter().map(|frame| frame.load(Ordering::Relaxed));
-                let known = known.take_while(|frame| *frame != 0);
-                frames.iter_mut().zip(known).map(|(place, frame)| *place = frame).count()
-            });
-            put_stack(os, &stack);
         }
     }
 }

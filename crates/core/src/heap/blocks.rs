@@ -99,6 +99,8 @@ pub trait Blocks {
     fn allocate_in(&self, id: HeapId, align: usize, bytes: usize) -> Result<usize, Refusal>;
     /// The same, all of whose bytes read as zeros.
     fn allocate_zeroed_in(&self, id: HeapId, align: usize, bytes: usize) -> Result<usize, Refusal>;
+    /// The heap for blocks that a compiler gave this token.
+    fn heap_for_token(&self, token: u64) -> HeapId;
     /// Ends a tenant's heap; frees all of its blocks; calls `take` with address and bytes of each that is in use.
     fn end_heap(&self, id: HeapId, how: Ending) -> Result<(), Refusal>;
     fn reset_heap(&self, id: HeapId) -> Result<(), Refusal>;
@@ -284,6 +286,11 @@ impl<O: Os> Blocks for Heap<O> {
     #[inline(always)]
     fn allocate_zeroed_in(&self, id: HeapId, align: usize, bytes: usize) -> Result<usize, Refusal> {
         self.take_zeroed_block_of(id, align, bytes)
+    }
+
+    /// Partitions are the hardened policy's.
+    fn heap_for_token(&self, _: u64) -> HeapId {
+        self.scope()
     }
 
     fn each_block_of(&self, id: HeapId, take: impl FnMut(usize, usize)) {

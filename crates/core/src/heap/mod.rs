@@ -12,6 +12,7 @@ mod frame;
 mod free;
 mod janitor;
 mod mailbox;
+mod owners;
 mod recording;
 mod requests;
 mod resize;

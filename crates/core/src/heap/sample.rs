@@ -12,6 +12,7 @@ use crate::observe::Size;
 use crate::options::OptionId;
 use crate::os::Os;
 use crate::sources::Guards;
+use crate::tenants::HeapId;
 
 /// No guarded samples where the hard limit leaves less than this.
 const LIMIT_MARGIN: usize = 1 << 20;
@@ -195,6 +196,20 @@ impl<O: Os> Heap<O> {
         });
     }
 
+    pub(super) fn write_down_of_tenant(&self, id: HeapId, address: usize, bytes: usize) {
+        let stack = if self.is_profiling() { self.here() } else { Stack::EMPTY };
+        self.profile.add_of_heap(&self.os, id.0, address, Size { bytes, counted: bytes }, &stack);
+        if self.profile.is_on() && self.profile.interval() != self.cache.sampling.mean() {
+            self.settle_sampling();
+        }
+        // Another thread may have handed the block over before the record was there.
+        let owner = self.tenants.heap_of(&self.pages, address).unwrap_or(HeapId::OWN);
+        if owner != id {
+            self.profile.hand_over(id.0, name_of(owner));
+        }
+        self.announce(address, bytes);
+    }
+
     /// Whether `note_taken_back` may have anything to note.
     #[inline]
     pub(crate) fn sees_frees(&self) -> bool {
@@ -210,4 +225,9 @@ impl<O: Os> Heap<O> {
         }
         self.probing.freed(address);
     }
+}
+
+/// As records have it.
+pub(super) fn name_of(id: HeapId) -> u64 {
+    if id == HeapId::OWN { 0 } else { id.0 }
 }

@@ -93,22 +93,22 @@ impl<O: Os> Heap<O> {
             ..=MIN_ALIGN if bytes <= LARGEST_BYTES => Some(SizeClass::for_small(bytes.max(1))),
             _ => SizeClass::for_aligned(bytes.max(1), align),
         };
-        self.memory_in(id, class, bytes, align, || false).unwrap_or_else(|| {
+        self.memory_in(id, class, bytes, align, true).unwrap_or_else(|| {
             // Emergency memory is zero, and nobody's but the process's.
             some(self.allocate_in_emergency(bytes.max(1), align))
                 .map(|address| Fresh { address, zeroed: true })
         })
     }
 
-    /// Memory of a tenant's heap, of a class, or without one a run of units; none inside. `relieve` is called before a request
-    /// is refused, and says whether it may have freed some of it.
+    /// Memory of a tenant's heap, of a class, or without one a run of units; none inside. A refusal counts where this
+    /// is the last try, and the heap's maker is told before.
     pub(crate) fn memory_in(
         &self,
         id: HeapId,
         class: Option<SizeClass>,
         bytes: usize,
         align: usize,
-        relieve: impl FnOnce() -> bool,
+        is_last: bool,
     ) -> Option<Result<Fresh, Refusal>> {
         if let Some(class) = class {
             let block = self.pop_of(id, class);
@@ -119,31 +119,22 @@ impl<O: Os> Heap<O> {
         let attempt =
             || self.in_slow_path(|inside| self.engine.take_of_tenant(inside, id, class, bytes, align));
         let mut taken = attempt()?;
-        if let Err(Refusal::Limit(_) | Refusal::Memory) = taken
-            && relieve()
-        {
-            taken = attempt()?;
-        }
         // Its maker may make room.
         if let Err(Refusal::Limit(of)) = taken
+            && is_last
             && self.tenants.tell_of_limit(of, bytes)
         {
             taken = attempt()?;
         }
-        if let Err(Refusal::Limit(of)) = taken {
+        if let Err(Refusal::Limit(of)) = taken
+            && is_last
+        {
             self.tenants.note_refused(of);
         }
         Some(taken.map(|fresh| match class {
             Some(class) => Fresh { address: self.keys.leave(class, Leaving::new(fresh.address)), ..fresh },
             None => fresh,
         }))
-    }
-
-    /// The heap that serves this thread; the process's own also where it is inside, or its heap has ended.
-    pub(crate) fn scope(&self) -> HeapId {
-        let word = if self.tenants.has_any() { O::heap_in_use().load(Ordering::Relaxed) } else { 0 };
-        let id = HeapId(word as u64);
-        if word == 0 || self.is_inside() || !self.tenants.is_live(id) { HeapId::OWN } else { id }
     }
 
     /// Has this thread served by a heap from now on, and returns the heap that served it before; none where there is no such
@@ -281,16 +272,6 @@ impl<O: Os> Heap<O> {
             return stays_in(self.usable_bytes(address), bytes);
         }
         self.in_slow_path(|_| self.tenants.resize_in_place(&self.store, address, bytes)).unwrap_or(false)
-    }
-
-    /// The heap that the block at an address belongs to; none where it is not one of a tenant's heap.
-    pub fn owner_heap(&self, address: usize) -> Option<HeapId> {
-        if self.tenants.has_any() { self.tenants.heap_of(&self.pages, address) } else { None }
-    }
-
-    /// Whether there is such a heap, and it gives blocks.
-    pub fn is_heap(&self, id: HeapId) -> bool {
-        id == HeapId::OWN || self.tenants.is_live(id)
     }
 
     pub fn set_heap_limit(&self, id: HeapId, limit: Option<usize>) -> Result<(), Refusal> {

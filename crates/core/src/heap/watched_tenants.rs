@@ -4,11 +4,10 @@
 //! one by one: those who watch are told of them when the heap ends.
 
 use crate::base::Fresh;
-use crate::base::stack::Stack;
 use crate::cache::Counted;
 use crate::class::MIN_ALIGN;
 use crate::heap::Heap;
-use crate::observe::Size;
+use crate::heap::sample::name_of;
 use crate::os::Os;
 use crate::tenants::{Ending, HeapId};
 
@@ -61,25 +60,6 @@ impl<O: Os> Heap<O> {
             self.in_slow_path(|_| self.write_down_of_tenant(id, address, bytes));
         }
     }
-
-    pub(super) fn write_down_of_tenant(&self, id: HeapId, address: usize, bytes: usize) {
-        let stack = if self.is_profiling() { self.here() } else { Stack::EMPTY };
-        self.profile.add_of_heap(&self.os, id.0, address, Size { bytes, counted: bytes }, &stack);
-        if self.profile.is_on() && self.profile.interval() != self.cache.sampling.mean() {
-            self.settle_sampling();
-        }
-        // Another thread may have handed the block over before the record was there.
-        let owner = self.tenants.heap_of(&self.pages, address).unwrap_or(HeapId::OWN);
-        if owner != id {
-            self.profile.hand_over(id.0, name_of(owner));
-        }
-        self.announce(address, bytes);
-    }
-}
-
-/// As records have it.
-fn name_of(id: HeapId) -> u64 {
-    if id == HeapId::OWN { 0 } else { id.0 }
 }
 
 #[cfg(test)]

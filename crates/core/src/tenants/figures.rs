@@ -51,7 +51,9 @@ impl<O: Os> Tenants<O> {
             ..TenantStats::default()
         };
         let rooms = tenant.rooms.lock();
-        let (cached, cached_blocks) = self.cached_of(tenant);
+        let (mut cached, mut cached_blocks) = self.cached_of(tenant);
+        cached += tenant.waiting_bytes.load(Ordering::Relaxed);
+        cached_blocks += tenant.waiting_blocks.load(Ordering::Relaxed);
         stats.live = (rooms.live_bytes + rooms.large_bytes).saturating_sub(cached);
         stats.live_blocks = (rooms.live_blocks + rooms.large_blocks).saturating_sub(cached_blocks);
         if let Some(left) = tenant.left_of_zombie() {
@@ -60,6 +62,21 @@ impl<O: Os> Tenants<O> {
         (stats.cached, stats.tails) = self.free_of(&rooms);
         stats.cached += cached;
         Some(stats)
+    }
+
+    /// Counts a block that a policy keeps back, or no longer.
+    pub fn note_waiting(&self, pages: &Pages<O>, address: usize, comes: bool) {
+        let Some((id, number)) = pages.tenant_of(address) else { return };
+        let (Some(tenant), span) = (self.tenant(number), pages.span(id)) else { return };
+        let (bytes, small) = match span.class() {
+            class if class.is_small() => (class.block_bytes() as u64, class.block_bytes() as u64),
+            _ => (u64::from(span.units.get()) * UNIT_BYTES as u64, 0),
+        };
+        let counts =
+            [(&tenant.waiting_blocks, 1), (&tenant.waiting_bytes, bytes), (&tenant.waiting_small, small)];
+        for (count, by) in counts {
+            count.fetch_add(if comes { by } else { by.wrapping_neg() }, Ordering::Relaxed);
+        }
     }
 
     /// The small blocks of all heaps: bytes in use, cached, free in spans, and at the end of spans.
@@ -71,7 +88,8 @@ impl<O: Os> Tenants<O> {
             let (in_cache, _) = self.cached_of(tenant);
             // Blocks went with their heap, although their spans are open yet.
             let of_blocks = if tenant.is_over() { &mut *free } else { live };
-            *of_blocks += rooms.live_bytes.saturating_sub(in_cache);
+            let waiting = tenant.waiting_small.load(Ordering::Relaxed);
+            *of_blocks += rooms.live_bytes.saturating_sub(in_cache + waiting);
             *cached += in_cache;
             let (in_spans, behind) = self.free_of(&rooms);
             (*free, *tails) = (*free + in_spans, *tails + behind);

@@ -167,6 +167,9 @@ impl<O: Os> Tenant<O> {
         self.argument.store(made.argument, Ordering::Relaxed);
         self.delay.store(0, Ordering::Relaxed);
         self.late.store(0, Ordering::Relaxed);
+        self.waiting_blocks.store(0, Ordering::Relaxed);
+        self.waiting_bytes.store(0, Ordering::Relaxed);
+        self.waiting_small.store(0, Ordering::Relaxed);
         self.zombie.store(false, Ordering::Relaxed);
         // A name ends where its zeros begin.
         let bytes = made.name.iter().copied().take(NAME_BYTES - 1).chain(core::iter::repeat(0));

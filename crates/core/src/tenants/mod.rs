@@ -150,6 +150,10 @@ struct Tenant<O: Os> {
     delay: AtomicU32,
     /// The address of the slot of its cache; 0: none.
     cache: AtomicUsize,
+    /// Blocks that a policy keeps back, their bytes, and those of small ones.
+    waiting_blocks: AtomicU64,
+    waiting_bytes: AtomicU64,
+    waiting_small: AtomicU64,
     /// Blocks that were freed since it gave no more.
     late: AtomicU64,
     /// Its blocks are to be freed only, and how many of them were not yet.

@@ -1,7 +1,7 @@
 //! Blocks of tenants' heaps: checked as all blocks are, alone in their quarantine, and gone or closed with their heap.
 
 use super::*;
-use crate::heap::{Ending, HeapId, Made, Refusal};
+use crate::heap::{Ending, Made, Refusal};
 use std::thread;
 
 const PLAIN: Made<'static> =
@@ -125,12 +125,22 @@ fn a_heap_ends_with_its_blocks_and_their_memory_holds_nothing() {
 }
 
 #[test]
-fn a_write_beside_a_block_is_found_when_its_heap_ends() {
+fn blocks_that_wait_are_no_live_ones_of_their_heap() {
     let (heap, id) = with_heap();
-    let block = take(&heap, id, 100);
-    fill(block + 100, 1, 1);
-    let live = heap.inspect(block);
-    assert_eq!(fault_of(live.map(|_| ())), Some(Fault::Overflow));
+    let kept = SIZES.map(|bytes| take(&heap, id, bytes));
+    let of_heap = || heap.heap.heap_stats(id).map(|stats| (stats.live, stats.live_blocks));
+    let of_all = || {
+        let stats = heap.heap.stats();
+        (stats.live, stats.large_blocks)
+    };
+    let before = (of_heap(), of_all());
+    SIZES.iter().for_each(|bytes| heap.free(take(&heap, id, *bytes)));
+    assert_eq!((of_heap(), of_all()), before);
+    assert!(heap.heap.stats().quarantined > 0);
+    heap.empty_quarantine();
+    assert_eq!((of_heap(), of_all()), before);
+    kept.into_iter().for_each(|block| heap.free(block));
+    assert_eq!(of_heap(), Some((0, 0)));
 }
 
 #[test]
@@ -182,7 +192,8 @@ fn each_live_block_is_told_with_its_bytes() {
     heap.free(take(&heap, id, 100));
     let mut seen = Vec::new();
     heap.each_block_of(id, |block, bytes| seen.push((block, bytes)));
-    (blocks.sort(), seen.sort());
+    blocks.sort();
+    seen.sort();
     assert_eq!(seen, blocks);
 }
 

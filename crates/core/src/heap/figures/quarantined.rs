@@ -65,6 +65,9 @@ impl<O: Os> Heap<O> {
     /// Counts a large block that a policy keeps back, or gives free again; it must be the policy's.
     pub(crate) fn count_large_quarantined(&self, address: usize, comes: bool) {
         let Some(id) = self.pages.span_of(address) else { return };
+        if self.tenants.has_any() {
+            self.tenants.note_waiting(&self.pages, address, comes);
+        }
         let span = self.pages.span(id);
         let (units, requested) = (u64::from(span.units.get()), span.requested.get() as u64);
         let Quarantined { large_blocks, large_bytes, large_requested, .. } = &self.quarantined;
