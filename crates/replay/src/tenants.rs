@@ -173,11 +173,11 @@ mod tests {
             for (stream, ordinals) in [(2, 1..50), (3, 50..101)] {
                 for ordinal in ordinals {
                     let free = Event::Free { object: object(1, ordinal) };
-                    writer.event(stream, 2000 + ordinal, &free).unwrap();
+                    writer.event(stream, 20_000_000 * u64::from(stream), &free).unwrap();
                 }
             }
-            writer.event(1, 9000, &Event::Malloc { bytes: 1 << 20 }).unwrap();
-            writer.event(1, 9001, &Event::Free { object: object(1, 101) }).unwrap();
+            writer.event(1, 90_000_000, &Event::Malloc { bytes: 1 << 20 }).unwrap();
+            writer.event(1, 90_000_000, &Event::Free { object: object(1, 101) }).unwrap();
         });
         let sums: Vec<_> = tenants.found.iter().map(|one| (one.reaper, one.blocks, one.bytes)).collect();
         assert_eq!(sums, [(2, 49, 49 * 4096), (3, 51, 52 * 4096)]);
@@ -193,7 +193,7 @@ mod tests {
                 writer.event(1, ordinal, &Event::Malloc { bytes: 4096 }).unwrap();
             }
             for ordinal in 0..100 {
-                let now = 1000 + ordinal;
+                let now = 20_000_000 + ordinal;
                 writer.event(2, now, &Event::Malloc { bytes: 4096 }).unwrap();
                 writer.event(2, now, &Event::Free { object: object(1, ordinal) }).unwrap();
                 writer.event(2, now, &Event::Free { object: object(2, ordinal) }).unwrap();
