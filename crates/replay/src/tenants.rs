@@ -131,8 +131,8 @@ impl State {
         let mut reapers: Vec<(StreamId, Thread)> =
             self.threads.into_iter().filter(|(_, thread)| is_reaper(thread)).collect();
         reapers.sort_unstable_by_key(|(_, thread)| thread.began);
-        let mut tenants = Tenants::default();
-        tenants.live_bytes = reapers.first().map_or(0, |(_, thread)| thread.live_bytes);
+        let live_bytes = reapers.first().map_or(0, |(_, thread)| thread.live_bytes);
+        let mut tenants = Tenants { live_bytes, ..Tenants::default() };
         for (number, (reaper, thread)) in reapers.into_iter().enumerate() {
             let (blocks, bytes, mut by_second) = (thread.freed.len() as u64, thread.bytes, BTreeMap::new());
             for (object, block) in thread.freed {
