@@ -84,7 +84,7 @@ const MODEL: Floors = &[
 ];
 
 const REPLAY: Floors = &[
-    &["fit", "futex", "heap", "memory", "numbers"],
+    &["fit", "futex", "heap", "heaps", "memory", "numbers", "tenants"],
     &["script"],
     &["cuts", "survey", "replayer"],
     &["director"],

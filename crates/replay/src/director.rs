@@ -5,10 +5,11 @@
 
 use crate::cuts::{self, Slice};
 use crate::futex;
-use crate::memory::{FINISH, Memory};
+use crate::memory::{FINISH, Memory, Tenant};
 use crate::replayer::{VERB, now};
 use crate::script::Writer;
 use crate::survey::Survey;
+use serde::Serialize;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{ExitStatus, Stdio};
@@ -47,6 +48,22 @@ pub struct How {
     pub limit: Duration,
     /// How long all threads rest when the trace has ended.
     pub rest: Duration,
+    /// Tenants have heaps, and end with them.
+    pub has_heaps: bool,
+}
+
+/// The end of a tenant.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct End {
+    /// Of the tenant, in the order of their ends.
+    pub number: usize,
+    /// Of processor time, in the frees one by one or in the call that ends the heap.
+    pub nanoseconds: u64,
+    /// Anonymous memory of the process just before and just after.
+    pub before: u64,
+    pub after: u64,
+    /// Of its heap: bytes of blocks, of spans, and of these in memory.
+    pub heap: Option<[u64; 3]>,
 }
 
 /// At one time of the trace.
@@ -63,6 +80,7 @@ pub struct Run {
     pub moments: Vec<Moment>,
     /// Memory, by the time since the trace ended.
     pub rest: Vec<(Duration, u64)>,
+    pub ends: Vec<End>,
     pub cpu_nanoseconds: u64,
     pub system_nanoseconds: u64,
     pub minor_faults: u64,
@@ -105,7 +123,7 @@ fn prepare(
     how: How,
     sender: &SyncSender<Prepared>,
 ) {
-    let mut writer = Writer::new(how.speed.is_some());
+    let mut writer = Writer::new(how.speed.is_some(), &survey.tenants);
     loop {
         let prepared = match next() {
             Ok(Some(raw)) => writer.write(&raw).map(|mut script| {
@@ -165,9 +183,10 @@ impl<'a> Director<'a> {
         stop: &'a dyn Fn() -> bool,
         tree: &'a mut Tree,
     ) -> Result<Self, Failed> {
-        let memory = Memory::new(survey.streams, survey.slots, survey.words)?;
+        let memory = Memory::new(survey.streams, survey.slots, survey.tenants.found.len(), survey.words)?;
         let head = memory.head();
         head.is_null.store(how.is_null.into(), Relaxed);
+        head.heaps.store(how.has_heaps.into(), Relaxed);
         head.touched.store((how.touched * 65536.0) as u32, Relaxed);
         head.pace.store(how.speed.map_or(0, |speed| (speed * 1000.0).max(1.0) as u64), Relaxed);
         let own = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
@@ -216,6 +235,11 @@ impl<'a> Director<'a> {
             if self.began.elapsed() > TO_BE_READY {
                 return Err(Failed::Because("the replayer does not begin".to_owned()));
             }
+        }
+        if self.memory.head().heaps.load(Relaxed) == 2 {
+            return Err(Failed::Because(
+                "it has no heaps for tenants: vcm_heap_new is missing or refused one".to_owned(),
+            ));
         }
         self.witness.look(self.arm, &[self.id]);
         self.began = Instant::now();
@@ -395,7 +419,21 @@ impl<'a> Director<'a> {
             return Err(Failed::Because(format!("the replayer {}{}", how_ended(status), self.last_words())));
         }
         let head = self.memory.head();
+        let ends = self
+            .memory
+            .tenants()
+            .iter()
+            .enumerate()
+            .filter(|(_, tenant)| tenant.has_ended.load(Relaxed) == 1);
+        let end = |(number, tenant): (usize, &Tenant)| End {
+            number,
+            nanoseconds: tenant.nanoseconds.load(Relaxed),
+            before: tenant.before.load(Relaxed),
+            after: tenant.after.load(Relaxed),
+            heap: self.how.has_heaps.then(|| [0, 1, 2].map(|at: usize| tenant.heap_bytes[at].load(Relaxed))),
+        };
         Ok(Run {
+            ends: ends.map(end).collect(),
             cpu_nanoseconds: head.cpu_nanoseconds.load(Relaxed),
             system_nanoseconds: head.system_nanoseconds.load(Relaxed),
             minor_faults: head.minor_faults.load(Relaxed),

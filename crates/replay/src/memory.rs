@@ -1,7 +1,7 @@
 //! The memory that the director and a replayer share: a file that both map.
 //!
 //! ```text
-//!   Head | a Stream for each | a Slot for each block that lives | the words of one epoch
+//!   Head | a Stream for each | a Slot for each block that lives | a Tenant for each | the words of one epoch
 //! ```
 //!
 //! The file is sparse: untouched parts take no memory. Between two slices the director owns all of it; during one,
@@ -17,10 +17,13 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 pub struct Head {
     pub streams: AtomicU64,
     pub slots: AtomicU64,
+    pub tenants: AtomicU64,
     /// Of the longest epoch.
     pub words: AtomicU64,
     /// 1 for a heap that does nothing.
     pub is_null: AtomicU32,
+    /// 1 where tenants have heaps; 2 where the replayer found no functions for it.
+    pub heaps: AtomicU32,
     /// Of large blocks, how many of 65,536 parts are touched.
     pub touched: AtomicU32,
     /// Nanoseconds of the trace that pass in 1,000 of the clock; 0: as fast as possible.
@@ -71,6 +74,22 @@ pub struct Slot {
     pub bytes: AtomicU64,
 }
 
+/// A tenant: its heap, and what was seen when it ended. A word each that the replayer writes once.
+#[repr(C)]
+pub struct Tenant {
+    /// 0: none.
+    pub heap: AtomicU64,
+    /// 1 when it has ended.
+    pub has_ended: AtomicU64,
+    /// Of processor time, in the frees or in the call that ended the heap.
+    pub nanoseconds: AtomicU64,
+    /// Anonymous memory of the process just before and just after.
+    pub before: AtomicU64,
+    pub after: AtomicU64,
+    /// Of its heap before the end: bytes of blocks, of spans, and of these in memory.
+    pub heap_bytes: [AtomicU64; 3],
+}
+
 /// A slot somebody waits for.
 pub const AWAITED: u64 = 2;
 /// The address of a block that malloc refused, or gave nothing for.
@@ -84,6 +103,7 @@ pub struct Memory {
     bytes: usize,
     pub streams: usize,
     pub slots: usize,
+    pub tenants: usize,
     pub words: usize,
 }
 
@@ -93,11 +113,12 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    pub fn new(streams: usize, slots: usize, words: usize) -> Result<Memory> {
+    pub fn new(streams: usize, slots: usize, tenants: usize, words: usize) -> Result<Memory> {
         let file: File = memfd_create(c"replay", MFdFlags::MFD_CLOEXEC).context("no file in memory")?.into();
-        let memory = Self::map(file, streams, slots, words)?;
+        let memory = Self::map(file, [streams, slots, tenants, words])?;
         let head = memory.head();
-        let sizes = [(&head.streams, streams), (&head.slots, slots), (&head.words, words)];
+        let sizes =
+            [(&head.streams, streams), (&head.slots, slots), (&head.tenants, tenants), (&head.words, words)];
         sizes.iter().for_each(|(word, size)| word.store(*size as u64, std::sync::atomic::Ordering::Relaxed));
         Ok(memory)
     }
@@ -110,21 +131,21 @@ impl Memory {
         // SAFETY: just mapped, aligned to a page, and any bytes are valid.
         let sizes = unsafe {
             let head = &*head.cast::<Head>();
-            [&head.streams, &head.slots, &head.words]
+            [&head.streams, &head.slots, &head.tenants, &head.words]
                 .map(|word| word.load(std::sync::atomic::Ordering::Relaxed))
         };
-        let [streams, slots, words] = sizes.map(|size| size as usize);
-        Self::map(file, streams, slots, words)
+        Self::map(file, sizes.map(|size| size as usize))
     }
 
-    fn map(file: File, streams: usize, slots: usize, words: usize) -> Result<Memory> {
-        let bytes = HEAD_BYTES + streams * size_of::<Stream>() + slots * size_of::<Slot>() + words * 8;
+    fn map(file: File, [streams, slots, tenants, words]: [usize; 4]) -> Result<Memory> {
+        let ahead = HEAD_BYTES + streams * size_of::<Stream>() + slots * size_of::<Slot>();
+        let bytes = ahead + tenants * size_of::<Tenant>() + words * 8;
         if file.metadata()?.len() == 0 {
             file.set_len(bytes as u64).context("no room for a replay's memory")?;
         }
         ensure!(file.metadata()?.len() == bytes as u64, "it is no memory of a replay");
         let base = Self::mapped(&file, bytes)?;
-        Ok(Memory { file, base, bytes, streams, slots, words })
+        Ok(Memory { file, base, bytes, streams, slots, tenants, words })
     }
 
     fn mapped(file: &File, bytes: usize) -> Result<*mut u8> {
@@ -159,6 +180,13 @@ impl Memory {
         let at = HEAD_BYTES + self.streams * size_of::<Stream>();
         // SAFETY: within the mapping; slots are atomic.
         unsafe { std::slice::from_raw_parts(self.base.add(at).cast(), self.slots) }
+    }
+
+    /// All tenants.
+    pub fn tenants(&self) -> &[Tenant] {
+        let at = self.bytes - self.words * 8 - self.tenants * size_of::<Tenant>();
+        // SAFETY: within the mapping; a tenant is atomic words.
+        unsafe { std::slice::from_raw_parts(self.base.add(at).cast(), self.tenants) }
     }
 
     /// The words of the epoch.

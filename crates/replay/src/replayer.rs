@@ -2,6 +2,7 @@
 //! it asks its allocator for nothing but what the trace asked for, and what starting a thread does.
 
 use crate::heap::{self, Heap};
+use crate::heaps::Heaps;
 use crate::memory::{AWAITED, FINISH, Memory, NOTHING, Slot};
 use crate::{futex, script};
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -19,6 +20,7 @@ const LONG: Duration = Duration::from_secs(3600);
 const SPINS: u32 = 100;
 
 static MEMORY: OnceLock<Memory> = OnceLock::new();
+static HEAPS: OnceLock<Heaps> = OnceLock::new();
 
 /// Replays what the director hands over, to its end. The exit code.
 pub fn run(descriptor: i32) -> u8 {
@@ -28,6 +30,7 @@ pub fn run(descriptor: i32) -> u8 {
     // If memory runs out, this process has to go.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     let head = memory.head();
+    make_heaps(memory);
     let before = used();
     head.is_ready.store(1, Release);
     futex::wake_all(&head.is_ready);
@@ -57,6 +60,25 @@ pub fn run(descriptor: i32) -> u8 {
     0
 }
 
+/// Where tenants have heaps, all of them before the first block.
+fn make_heaps(memory: &Memory) {
+    let head = memory.head();
+    if head.heaps.load(Relaxed) == 0 {
+        return;
+    }
+    let made = Heaps::of_this_process().map(|found| HEAPS.get_or_init(|| found));
+    let is_made = made.is_some_and(|heaps| {
+        memory.tenants().iter().all(|tenant| {
+            let heap = heaps.new_heap();
+            tenant.heap.store(heap, Relaxed);
+            heap != 0
+        })
+    });
+    if !is_made {
+        head.heaps.store(2, Relaxed);
+    }
+}
+
 /// Processor time, that of the system, minor and major faults of this process.
 fn used() -> [u64; 4] {
     // SAFETY: all zero is valid for both, and both live here.
@@ -74,10 +96,14 @@ fn nanoseconds(time: &libc::timespec) -> u64 {
 }
 
 pub fn now() -> u64 {
+    clock(libc::CLOCK_MONOTONIC)
+}
+
+fn clock(clock: libc::clockid_t) -> u64 {
     // SAFETY: the time lives here.
     unsafe {
         let mut time: libc::timespec = std::mem::zeroed();
-        libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time);
+        libc::clock_gettime(clock, &raw mut time);
         nanoseconds(&time)
     }
 }
@@ -134,6 +160,7 @@ fn stream_of<H: Heap>(memory: &Memory, stream: usize) {
 struct Thread<'a, H> {
     memory: &'a Memory,
     slots: &'a [Slot],
+    heaps: Option<&'static Heaps>,
     touched: u64,
     live: i64,
     refused: u64,
@@ -143,7 +170,15 @@ struct Thread<'a, H> {
 impl<'a, H: Heap> Thread<'a, H> {
     fn new(memory: &'a Memory) -> Self {
         let touched = memory.head().touched.load(Relaxed).into();
-        Thread { memory, slots: memory.slots(), touched, live: 0, refused: 0, heap: std::marker::PhantomData }
+        Thread {
+            memory,
+            slots: memory.slots(),
+            heaps: HEAPS.get(),
+            touched,
+            live: 0,
+            refused: 0,
+            heap: std::marker::PhantomData,
+        }
     }
 
     /// Adds to the common figures what this slice brought.
@@ -154,8 +189,11 @@ impl<'a, H: Heap> Thread<'a, H> {
     }
 
     fn words(&mut self, words: &[AtomicU64]) {
-        let mut rest = words.iter().map(|word| word.load(Relaxed));
+        let mut rest = words.iter();
+        // The heap of the next allocation.
+        let mut own = None;
         while let Some(word) = rest.next() {
+            let word = word.load(Relaxed);
             let what = word & 15;
             if what == script::TIME {
                 self.pace(word >> 4);
@@ -169,27 +207,47 @@ impl<'a, H: Heap> Thread<'a, H> {
             if what == script::SKIP {
                 continue;
             }
+            if what == script::OF {
+                own = self.heap_of(slot);
+                continue;
+            }
+            if what == script::END {
+                let count = ((word >> script::BYTES_SHIFT) as usize).min(rest.len());
+                let (blocks, behind) = rest.as_slice().split_at(count);
+                rest = behind.iter();
+                self.end(slot, blocks);
+                continue;
+            }
+            let mut next = || rest.next().map_or(0, |word| word.load(Relaxed));
             let mut bytes = word >> script::BYTES_SHIFT;
             if bytes == script::LONG {
-                bytes = rest.next().unwrap_or(0);
+                bytes = next();
             }
             let size = bytes as usize;
             let mut kept = 0;
             // SAFETY: blocks come from this heap, and `take` gives each to one thread.
             let block = unsafe {
-                match what {
-                    script::MALLOC => H::malloc(size),
-                    script::CALLOC => H::calloc(size),
-                    script::ALIGNED => H::aligned(rest.next().unwrap_or(0) as u32, size),
-                    _ => {
-                        let old = rest.next().unwrap_or(0);
+                match (what, own.take()) {
+                    (script::MALLOC, None) => H::malloc(size),
+                    (script::CALLOC, None) => H::calloc(size),
+                    (script::ALIGNED, None) => H::aligned(next() as u32, size),
+                    (script::MALLOC, Some((heaps, heap))) => heaps.malloc(heap, size),
+                    (script::CALLOC, Some((heaps, heap))) => heaps.calloc(heap, size),
+                    (script::ALIGNED, Some((heaps, heap))) => heaps.aligned(heap, next() as u32, size),
+                    (_, own) => {
+                        let old = next();
                         match self.take((old & script::SLOT_MASK) as usize, old & script::OLD_WAITS != 0) {
                             Some((old, had)) => {
                                 kept = had;
                                 self.live -= had as i64;
-                                H::realloc(old, size)
+                                match own {
+                                    Some((heaps, heap)) => heaps.realloc(heap, old, size),
+                                    None => H::realloc(old, size),
+                                }
                             }
-                            None => H::malloc(size),
+                            None => {
+                                own.map_or_else(|| H::malloc(size), |(heaps, heap)| heaps.malloc(heap, size))
+                            }
                         }
                     }
                 }
@@ -251,6 +309,46 @@ impl<'a, H: Heap> Thread<'a, H> {
             // SAFETY: it came from this heap, and nobody else takes it.
             unsafe { H::free(block) };
         }
+    }
+
+    /// Of a tenant, where tenants have them.
+    fn heap_of(&self, tenant: usize) -> Option<(&'static Heaps, u64)> {
+        Some((self.heaps?, self.memory.tenants().get(tenant)?.heap.load(Relaxed)))
+    }
+
+    /// All blocks of a tenant go: one by one, or with their heap. The words, which name their slots, have the blocks then:
+    /// nothing is allocated, and only the end itself is timed.
+    #[cold]
+    fn end(&mut self, tenant: usize, blocks: &[AtomicU64]) {
+        for word in blocks {
+            let slot = word.load(Relaxed);
+            let taken = self.take((slot & script::SLOT_MASK) as usize, slot & script::OLD_WAITS != 0);
+            word.store(taken.map_or(0, |(block, _)| block as u64), Relaxed);
+            self.live -= taken.map_or(0, |(_, bytes)| bytes as i64);
+        }
+        let Some(place) = self.memory.tenants().get(tenant) else { return };
+        let own = self.heap_of(tenant);
+        for (to, value) in
+            place.heap_bytes.iter().zip(own.and_then(|(heaps, heap)| heaps.figures(heap)).iter().flatten())
+        {
+            to.store(*value, Relaxed);
+        }
+        place.before.store(anonymous(), Relaxed);
+        let begin = clock(libc::CLOCK_THREAD_CPUTIME_ID);
+        match own {
+            Some((heaps, heap)) => heaps.end(heap),
+            None => {
+                for block in
+                    blocks.iter().map(|word| word.load(Relaxed) as *mut u8).filter(|block| !block.is_null())
+                {
+                    // SAFETY: it came from this heap, and `take` gave it to this thread alone.
+                    unsafe { H::free(block) };
+                }
+            }
+        }
+        place.nanoseconds.store(clock(libc::CLOCK_THREAD_CPUTIME_ID) - begin, Relaxed);
+        place.after.store(anonymous(), Relaxed);
+        place.has_ended.store(1, Relaxed);
     }
 
     /// The block of a slot, which has none then. None: it was refused, or given up.
@@ -316,6 +414,26 @@ impl<'a, H: Heap> Thread<'a, H> {
             std::thread::sleep(Duration::from_nanos(due - now));
         }
     }
+}
+
+/// Memory of this process that no file backs; read without an allocation. 0: it cannot be read.
+fn anonymous() -> u64 {
+    let mut text = [0u8; 4096];
+    // SAFETY: a path that ends, and no more bytes than there is room for.
+    let length = unsafe {
+        let file = libc::open(c"/proc/self/smaps_rollup".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        let length = libc::read(file, text.as_mut_ptr().cast(), text.len());
+        libc::close(file);
+        length
+    };
+    let text = text.get(..length.max(0) as usize).unwrap_or_default();
+    let mut lines = text.split(|byte| *byte == b'\n');
+    let digits = |line: &[u8]| {
+        line.iter()
+            .filter(|byte| byte.is_ascii_digit())
+            .fold(0, |sum, byte| sum * 10 + u64::from(byte - b'0'))
+    };
+    lines.find(|line| line.starts_with(b"Anonymous:")).map_or(0, |line| digits(line) << 10)
 }
 
 /// The half of a word that changes, for a futex.

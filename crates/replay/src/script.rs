@@ -3,9 +3,11 @@
 //! ```text
 //!   bits 0..4 what   4 another waits for it, or it waits   5..33 slot   33..64 bytes (all ones: in the next word)
 //!   behind it, in this order: the bytes; log2 of the alignment, or the slot that a realloc ends, with bit 63 if it waits
+//!   the end of a tenant: 5..33 its number, 33..64 its blocks, and behind it their slots, each with bit 63 if it waits
 //! ```
 
 use crate::numbers::Numbers;
+use crate::tenants::Tenants;
 use std::collections::HashMap;
 use vcm_trace::{Event, Item, Object, PROCESS, RawEpoch, RawSection, StreamId};
 
@@ -17,9 +19,15 @@ pub const REALLOC: u64 = 4;
 pub const SKIP: u64 = 5;
 /// The time of the trace, in the other bits.
 pub const TIME: u64 = 6;
+/// The next allocation is of the tenant in the slot's place.
+pub const OF: u64 = 7;
+/// All blocks of a tenant end.
+pub const END: u64 = 8;
 
 pub const WAITS: u64 = 1 << 4;
 pub const OLD_WAITS: u64 = 1 << 63;
+/// A block of a tenant that the trace does not know.
+const NO_SLOT: u64 = SLOT_MASK;
 pub const SLOT_SHIFT: u32 = 5;
 pub const SLOT_MASK: u64 = (1 << 28) - 1;
 pub const BYTES_SHIFT: u32 = 33;
@@ -57,8 +65,10 @@ pub struct Script {
 }
 
 /// Turns the epochs of a trace, from its first on, into scripts.
-#[derive(Default)]
-pub struct Writer {
+pub struct Writer<'a> {
+    tenants: &'a Tenants,
+    /// By tenant, what its end waits for: all frees of it stand in one place, the last one's.
+    ending: Vec<Vec<Object>>,
     numbers: Numbers,
     streams: HashMap<StreamId, usize>,
     /// By slot: epoch, part and word of the begin, and the bytes.
@@ -75,10 +85,22 @@ pub struct Writer {
 /// Ends that came before their begin was read: part, crossing, object.
 type Early = Vec<(usize, usize, Object)>;
 
-impl Writer {
+impl<'a> Writer<'a> {
     /// `is_timed`: with words for the time.
-    pub fn new(is_timed: bool) -> Writer {
-        Writer { is_timed, ..Writer::default() }
+    pub fn new(is_timed: bool, tenants: &'a Tenants) -> Self {
+        Writer {
+            tenants,
+            ending: vec![Vec::new(); tenants.found.len()],
+            numbers: Numbers::default(),
+            streams: HashMap::new(),
+            born: Vec::new(),
+            epoch: 0,
+            is_timed,
+            live_bytes: 0,
+            unknown: 0,
+            lost: 0,
+            allocations: 0,
+        }
     }
 
     pub fn streams(&self) -> usize {
@@ -174,8 +196,12 @@ impl Writer {
         words: &mut Vec<u64>,
         early: &mut Early,
     ) -> Option<()> {
-        let begin = words.len();
+        let mut begin = words.len();
         let (what, bytes) = match event {
+            Event::Free { object } if self.ends_with_others(*object, id) => {
+                self.tenant(*object, id, part, at, words, early);
+                return Some(());
+            }
             Event::Free { object } => {
                 let slot = self.end(*object, id, stream);
                 if object.stream != id {
@@ -204,6 +230,10 @@ impl Writer {
             _ => return Some(()),
         };
         let slot = self.numbers.begins(stream, *next)?;
+        if let Some(tenant) = self.tenants.of(Object { stream: id, ordinal: *next }) {
+            words.push(u64::from(tenant) << SLOT_SHIFT | OF);
+            begin += 1;
+        }
         *next += 1;
         self.allocations += 1;
         self.live_bytes = self.live_bytes.saturating_add(bytes);
@@ -239,6 +269,38 @@ impl Writer {
             _ => {}
         }
         Some(())
+    }
+
+    /// Whether a free is one of those that end a tenant.
+    fn ends_with_others(&self, object: Object, id: StreamId) -> bool {
+        let tenant = self.tenants.of(object).and_then(|tenant| self.tenants.get(tenant));
+        tenant.is_some_and(|tenant| tenant.reaper == id)
+    }
+
+    /// A block of a tenant ends, and with the last one all of them.
+    fn tenant(
+        &mut self,
+        object: Object,
+        id: StreamId,
+        part: &mut Part,
+        at: usize,
+        words: &mut Vec<u64>,
+        early: &mut Early,
+    ) {
+        let Some(tenant) = self.tenants.of(object) else { return };
+        let Some(ending) = self.ending.get_mut(tenant as usize) else { return };
+        ending.push(object);
+        if self.tenants.get(tenant).is_none_or(|found| found.blocks > ending.len() as u64) {
+            return;
+        }
+        let (all, begin) = (std::mem::take(ending), words.len());
+        words.push((all.len() as u64) << BYTES_SHIFT | u64::from(tenant) << SLOT_SHIFT | END);
+        for object in all {
+            // None of them is the reaper's: it began after them.
+            let slot = self.end(object, id, usize::MAX);
+            self.cross(part, (at, begin, words.len()), object, slot, early);
+            words.push(slot.map_or(NO_SLOT, u64::from));
+        }
     }
 
     fn end(&mut self, object: Object, id: StreamId, stream: usize) -> Option<u32> {
@@ -286,6 +348,8 @@ impl Writer {
             (crossing.slot, crossing.begun) = (slot, Some(begun));
             if crossing.at == crossing.names {
                 script.words[crossing.at] = u64::from(slot) << SLOT_SHIFT | FREE;
+            } else if script.words[crossing.at] & 15 == END {
+                script.words[crossing.names] = slot.into();
             } else {
                 script.words[crossing.at] = script.words[crossing.at] & !15 | REALLOC;
                 script.words[crossing.names] = slot.into();

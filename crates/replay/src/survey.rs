@@ -1,6 +1,7 @@
 //! The contents of a trace, by reading all of it once: its checksums, its sense, and the room that a replay needs.
 
 use crate::script::Writer;
+use crate::tenants::Tenants;
 use serde::Serialize;
 use std::io::Read;
 use vcm_trace::{Error, Header, Reader};
@@ -27,16 +28,27 @@ pub struct Survey {
     pub slots: usize,
     #[serde(skip)]
     pub words: usize,
+    #[serde(skip)]
+    pub tenants: Tenants,
 }
 
 /// Reads a trace to its end; `goes_on` is asked after every epoch. None: it said no.
 pub fn survey<R: Read>(
+    reader: Reader<R>,
+    goes_on: impl FnMut(u64) -> bool,
+) -> vcm_trace::Result<Option<Survey>> {
+    survey_with(reader, Tenants::default(), goes_on)
+}
+
+/// The same where tenants end at once.
+pub fn survey_with<R: Read>(
     mut reader: Reader<R>,
+    tenants: Tenants,
     mut goes_on: impl FnMut(u64) -> bool,
 ) -> vcm_trace::Result<Option<Survey>> {
     let mut survey = Survey { header: reader.header().clone(), ..Survey::default() };
     // With words for the time: they are the most that there can be.
-    let mut writer = Writer::new(true);
+    let mut writer = Writer::new(true, &tenants);
     loop {
         let raw = match reader.next_raw() {
             Ok(Some(raw)) => raw,
@@ -62,5 +74,6 @@ pub fn survey<R: Read>(
     }
     (survey.streams, survey.slots) = (writer.streams(), writer.slots());
     (survey.allocations, survey.unknown, survey.lost) = (writer.allocations, writer.unknown, writer.lost);
+    survey.tenants = tenants;
     Ok(Some(survey))
 }

@@ -10,6 +10,8 @@ use std::io::Write;
 pub const TICK: u64 = 64;
 /// A time stands before every so many events.
 const EVENTS_PER_TIME: u32 = 32;
+/// And before and behind a pause of so many nanoseconds: a stream that does little would else be known to the second.
+const PAUSE: u64 = 10_000_000;
 /// An epoch is written when its sections reach so many bytes.
 const EPOCH_BYTES: usize = 1 << 20;
 const ZSTD_LEVEL: i32 = 3;
@@ -54,6 +56,9 @@ impl Section {
     #[inline]
     fn put(&mut self, ticks: u64, event: &Event) {
         // Within a stream it is the order that is right: a clock that steps back is held.
+        if ticks.saturating_sub(self.latest) >= PAUSE / TICK {
+            self.pause(ticks);
+        }
         self.latest = self.latest.max(ticks);
         if self.since_time == EVENTS_PER_TIME {
             self.put_time();
@@ -61,6 +66,15 @@ impl Section {
         self.context.put(&mut self.bytes, event);
         self.events += 1;
         self.since_time += 1;
+    }
+
+    #[cold]
+    fn pause(&mut self, ticks: u64) {
+        if self.since_time > 0 {
+            self.put_time();
+        }
+        self.latest = ticks;
+        self.put_time();
     }
 
     fn put_time(&mut self) {

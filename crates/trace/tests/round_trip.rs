@@ -193,3 +193,18 @@ fn a_later_version_and_another_kind_of_file_are_told_apart() {
     bytes[10] = 9;
     assert!(Reader::new(&bytes[..]).is_ok(), "a later minor version is read");
 }
+
+#[test]
+fn what_a_stream_did_before_and_behind_a_pause_has_its_times() {
+    let mut writer = Writer::new(Vec::new(), &Header::default()).unwrap();
+    let times = [0, 64_000, 20_000_000_000, 20_000_064_000, 40_000_000_000];
+    for nanoseconds in times {
+        writer.event(1, nanoseconds, &Event::Malloc { bytes: 1 }).unwrap();
+    }
+    let (bytes, _) = writer.finish().unwrap();
+    let epoch = Reader::new(&bytes[..]).unwrap().next_epoch().unwrap().unwrap();
+    let read: Vec<u64> = epoch.sections[0].events.iter().map(|timed| timed.nanoseconds).collect();
+    // Within 10 ms events are spread evenly.
+    let is_near = |(one, other): (&u64, &u64)| one.abs_diff(*other) <= 64_000;
+    assert!(read.len() == times.len() && read.iter().zip(&times).all(is_near), "{read:?}");
+}

@@ -12,6 +12,7 @@ Examples:
   vcm replay osd.vct --paced --speed 4 --json
   vcm replay osd.vct --rest 10s                      memory released after the trace
   vcm replay osd.vct --html report.html
+  vcm replay bricks.vct --paced --tenants            what ends together, in heaps of vcmalloc as well
 
 Allocators: as for 'vcm compare'. The first is the baseline.
 
@@ -46,6 +47,10 @@ pub struct Replay {
     /// Time that all threads rest after the trace; memory is read after 1, 5, 10, 30 and 60 s and at the end
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
     pub rest: Duration,
+    /// End at once what the trace ends together: blocks that a later thread frees, which does little else. vcmalloc takes
+    /// part a second time, with a heap for each such tenant, whose end frees its blocks
+    #[arg(long)]
+    pub tenants: bool,
     /// Number of rounds; each runs every allocator once
     #[arg(long, value_name = "ROUNDS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,

@@ -25,7 +25,8 @@ use vcm_measure::progress::Progress;
 use vcm_measure::stop::Stop;
 use vcm_measure::tree;
 use vcm_replay::director::How;
-use vcm_replay::survey::{Survey, survey};
+use vcm_replay::survey::{Survey, survey_with};
+use vcm_replay::tenants::{self, Tenants};
 use vcm_trace::summarize;
 
 /// The code by which a shell tells that SIGINT ended a program.
@@ -37,10 +38,20 @@ pub fn replay(arguments: &Replay) -> Outcome {
     let progress = Progress::new();
     let reader = trace_file::open(&arguments.file)?;
     html::look(arguments.html.as_deref(), Some(&arguments.file))?;
-    let mut table = Table::new(chosen(arguments)?);
-    let survey = survey(reader, |events| {
+    let arms = chosen(arguments)?;
+    let goes_on = |events| {
         progress.passing(&format!("reading the trace, {:.1} million events", events as f64 / 1e6));
         !stop.is_asked()
+    };
+    let (arms, with_heaps) = if arguments.tenants { with_heaps(arms) } else { (arms, Vec::new()) };
+    let mut table = Table::new(arms);
+    let tenants = match arguments.tenants {
+        true => tenants::find(trace_file::open(&arguments.file)?, goes_on),
+        false => Ok(Some(Tenants::default())),
+    };
+    let survey = tenants.and_then(|found| match found {
+        Some(tenants) => survey_with(reader, tenants, goes_on),
+        None => Ok(None),
     });
     let survey = survey.map_err(|error| wrong(&arguments.file, &error))?;
     let survey = survey.ok_or_else(|| Failure::new(INTERRUPTED, "stopped by a signal"))?;
@@ -50,7 +61,16 @@ pub fn replay(arguments: &Replay) -> Outcome {
     let mut rounds = Rounds {
         file: &arguments.file,
         survey: &survey,
-        how: How { is_null: false, touched: 1.0, speed, limit: arguments.limit, rest: arguments.rest },
+        how: How {
+            is_null: false,
+            touched: 1.0,
+            speed,
+            limit: arguments.limit,
+            rest: arguments.rest,
+            has_heaps: false,
+        },
+        with_heaps,
+        ends: BTreeMap::new(),
         library: arguments.library.as_deref(),
         stop: &stop,
         progress: &progress,
@@ -105,6 +125,20 @@ fn chosen(arguments: &Replay) -> Result<Vec<vcm_measure::arm::Arm>, Failure> {
     Ok(found)
 }
 
+/// Ours once more, each with heaps for tenants; and their names.
+fn with_heaps(arms: Vec<vcm_measure::arm::Arm>) -> (Vec<vcm_measure::arm::Arm>, Vec<String>) {
+    let (mut all, mut names) = (Vec::new(), Vec::new());
+    for arm in arms {
+        let twin = arm
+            .is_ours
+            .then(|| vcm_measure::arm::Arm { name: format!("{} with heaps", arm.name), ..arm.clone() });
+        all.push(arm);
+        names.extend(twin.iter().map(|twin| twin.name.clone()));
+        all.extend(twin);
+    }
+    (all, names)
+}
+
 /// Refuses what would only end in a crash.
 fn can_be_replayed(arguments: &Replay, survey: &Survey) -> Result<(), Failure> {
     let refused = |what: String| Err(Failure::new(FAILURE, format!("{}: {what}", arguments.file.shown())));
@@ -112,6 +146,13 @@ fn can_be_replayed(arguments: &Replay, survey: &Survey) -> Result<(), Failure> {
         let why = survey.cut_off.clone().unwrap_or_default();
         return refused(
             format!("the trace has no allocations to replay; {why}").trim_end_matches("; ").to_owned(),
+        );
+    }
+    if arguments.tenants && survey.tenants.found.is_empty() {
+        return refused(
+            "it has no tenants: no thread frees 64 KiB of blocks that were there before it and does little else; \
+             leave out --tenants"
+                .to_owned(),
         );
     }
     let available = machine::available(&Root::real()).unwrap_or(u64::MAX);

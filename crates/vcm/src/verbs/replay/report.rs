@@ -8,6 +8,8 @@ use std::fmt::Write;
 use vcm_inspect::process::Process;
 use vcm_measure::machine::Machine;
 use vcm_measure::statistics::median;
+use vcm_replay::survey::Survey;
+use vcm_replay::tenants::Tenant;
 
 /// Raised when a name of the JSON goes or changes its meaning.
 const FORMAT: u32 = 1;
@@ -99,6 +101,7 @@ pub fn remarks(rounds: &Rounds<'_>) -> String {
         ),
         Err(why) => writeln!(text, "fidelity is unknown: {why}; every page of a block is touched"),
     };
+    text += &tenants(survey);
     for (count, what) in [
         (survey.unknown, "frees of unknown blocks are left out"),
         (survey.lost, "events were lost in the recording"),
@@ -110,6 +113,23 @@ pub fn remarks(rounds: &Rounds<'_>) -> String {
         }
     }
     text
+}
+
+fn tenants(survey: &Survey) -> String {
+    let found = &survey.tenants.found;
+    if found.is_empty() {
+        return String::new();
+    }
+    let sum = |of: fn(&Tenant) -> u64| found.iter().map(of).sum::<u64>();
+    let (blocks, bytes) = (sum(|tenant| tenant.blocks), sum(|tenant| tenant.bytes) as f64);
+    let all = survey.tenants.live_bytes as f64;
+    format!(
+        "{} tenants end, with {blocks} blocks of {:.1} MiB: {:.1} % of the {:.1} MiB that were live when the first began to end\n",
+        found.len(),
+        bytes / MIB,
+        100.0 * bytes / all.max(1.0),
+        all / MIB
+    )
 }
 
 fn ranking(finished: &[&Runs], table: &Table, rounds: &Rounds<'_>) -> String {
@@ -168,6 +188,7 @@ pub fn json(table: &Table, rounds: &Rounds<'_>, is_stopped: bool) -> String {
             "left_out": runs.failed,
             "measures": measures.iter().map(measured).collect::<Vec<_>>(),
             "course": rounds.courses.get(&runs.arm.name),
+            "ends": rounds.ends.get(&runs.arm.name),
         })
     };
     let whole = json!({
@@ -179,6 +200,8 @@ pub fn json(table: &Table, rounds: &Rounds<'_>, is_stopped: bool) -> String {
         "stopped": is_stopped,
         "fidelity": rounds.fidelity.as_ref().ok(),
         "fidelity_unknown": rounds.fidelity.as_ref().err(),
+        "tenants": rounds.survey.tenants.found,
+        "live_bytes_when_tenants_end": rounds.survey.tenants.live_bytes,
         "touched_of_large": rounds.how.touched,
         "given_up": rounds.given_up,
         "replaying_alone": alone(rounds).map(|(each, rate)| json!({ "nanoseconds": each, "events_per_second": rate })),

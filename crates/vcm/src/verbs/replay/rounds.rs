@@ -13,7 +13,7 @@ use vcm_measure::spoken::{Better, Reading};
 use vcm_measure::stop::Stop;
 use vcm_measure::trial::{Failed, Trial};
 use vcm_measure::turns;
-use vcm_replay::director::{self, How, Moment, Run};
+use vcm_replay::director::{self, End, How, Moment, Run};
 use vcm_replay::fit::{self, Course, Fidelity};
 use vcm_replay::survey::Survey;
 
@@ -32,6 +32,10 @@ pub struct Rounds<'a> {
     /// Ends that waited for each other.
     pub given_up: u64,
     pub late_nanoseconds: u64,
+    /// Names of the arms on which tenants have heaps.
+    pub with_heaps: Vec<String>,
+    /// By arm, the ends of tenants in each round.
+    pub ends: BTreeMap<String, BTreeMap<usize, Vec<End>>>,
 }
 
 impl Rounds<'_> {
@@ -71,7 +75,8 @@ impl Rounds<'_> {
             let Some(runs) = table.runs.get_mut(place) else { continue };
             if runs.failed.is_none() {
                 self.progress.cell(&format!("round {} of {rounds}, {}", round + 1, runs.arm.name));
-                match self.run(&runs.arm, self.how) {
+                let has_heaps = self.with_heaps.contains(&runs.arm.name);
+                match self.run(&runs.arm, How { has_heaps, ..self.how }) {
                     Ok(run) => drop(found.insert((place, round), run)),
                     Err(Failed::Stopped) => break,
                     Err(Failed::Because(reason) | Failed::Unseen(reason)) => {
@@ -94,6 +99,9 @@ impl Rounds<'_> {
             let course = course(&run.moments, &null.moments);
             self.given_up = self.given_up.max(run.given_up);
             self.late_nanoseconds = self.late_nanoseconds.max(run.late_nanoseconds);
+            if !run.ends.is_empty() {
+                self.ends.entry(runs.arm.name.clone()).or_default().insert(round, run.ends.clone());
+            }
             let readings = readings(&run, null, &course, self.survey);
             self.courses.entry(runs.arm.name.clone()).or_insert(course);
             runs.trials.insert(
@@ -158,6 +166,29 @@ fn course(moments: &[Moment], null: &[Moment]) -> Vec<(u64, u64, f64)> {
     moments.iter().zip(null).map(net).collect()
 }
 
+/// Of the ends of tenants, the sums.
+fn of_ends(ends: &[End]) -> Vec<Reading> {
+    if ends.is_empty() {
+        return Vec::new();
+    }
+    let sum = |of: fn(&End) -> f64| ends.iter().map(of).sum::<f64>();
+    let each = ends.len() as f64;
+    vec![
+        Reading::new(
+            "CPU time of an end",
+            "us",
+            Better::Less,
+            sum(|end| end.nanoseconds as f64) / 1e3 / each,
+        ),
+        Reading::new(
+            "memory less just after an end",
+            "B",
+            Better::More,
+            sum(|end| end.before as f64 - end.after as f64) / each,
+        ),
+    ]
+}
+
 /// The mean over the time of the trace.
 pub fn mean(course: &[(u64, f64)]) -> f64 {
     let spans: Vec<(f64, f64)> = course
@@ -196,5 +227,6 @@ fn readings(run: &Run, null: &Run, course: &[(u64, u64, f64)], survey: &Survey) 
         less("major faults", "", net(|run| run.major_faults)),
     ];
     readings.extend(run.rest.iter().map(at_rest));
+    readings.extend(of_ends(&run.ends));
     readings
 }
