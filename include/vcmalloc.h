@@ -120,7 +120,8 @@ int vcm_heap_reset(vcm_heap heap);
 int vcm_heap_set_limit(vcm_heap heap, size_t limit);
 
 /* How long pages of its spans are idle before they go to the system, in nanoseconds; UINT64_MAX: as long as release_delay, as in
-   a new heap. Counted in quarters of release_delay, one at least. 0; ENOENT. */
+   a new heap. Counted in quarters of release_delay, one at least; with 0 the memory also goes at once when the heap ends, however
+   little it is. 0; ENOENT. */
 int vcm_heap_set_release_delay(vcm_heap heap, uint64_t nanoseconds);
 
 /* Gives memory in its spans that nobody uses back to the system. The bytes. */

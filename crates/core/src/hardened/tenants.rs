@@ -38,8 +38,9 @@ impl<O: Os> Hardened<O> {
                 if !before.is_draining {
                     self.heap.end_heap(id, Ending::Drain)?;
                 }
+                let is_prompt = self.heap.tenants.is_prompt(id);
                 self.free_all_of(id);
-                self.heap.settle_end(before.bytes as usize);
+                self.heap.settle_end(before.bytes as usize, is_prompt);
                 Ok(())
             }
         }

@@ -28,22 +28,24 @@ impl<O: Os> Heap<O> {
     /// Ends a heap.
     pub fn end_heap(&self, id: HeapId, how: Ending) -> Result<(), Refusal> {
         let tell = || self.note_end_of_heap(id, how);
+        let is_prompt = self.tenants.is_prompt(id);
         let ended = self.in_slow_path(|_| self.tenants.end(&self.store, id, how, tell));
         let freed = self.obeyed(ended.unwrap_or(Ok(Err(Refusal::Memory))))?;
-        self.inside(|_| self.upkeep.settle_ended(&self.floors, freed));
+        self.settle_end(freed, is_prompt);
         Ok(())
     }
 
     /// Gives the memory back of a heap that ended with so many bytes of spans, as `end_heap` does.
-    pub(crate) fn settle_end(&self, bytes: usize) {
-        self.inside(|_| self.upkeep.settle_ended(&self.floors, bytes));
+    pub(crate) fn settle_end(&self, bytes: usize, is_prompt: bool) {
+        self.inside(|_| self.upkeep.settle_ended(&self.floors, bytes, is_prompt));
     }
 
     /// Ends a heap of which a policy took all blocks back.
     pub(crate) fn end_taken_back(&self, id: HeapId) {
+        let is_prompt = self.tenants.is_prompt(id);
         let ended = self.in_slow_path(|_| self.tenants.end(&self.store, id, Ending::FreeAll, || ()));
         let freed = self.obeyed(ended.unwrap_or(Ok(Err(Refusal::Memory))));
-        self.settle_end(freed.unwrap_or(0));
+        self.settle_end(freed.unwrap_or(0), is_prompt);
     }
 
     /// Frees all blocks of a heap.

@@ -141,6 +141,11 @@ impl<O: Os> Tenants<O> {
         self.longest_delay.load(Ordering::Relaxed)
     }
 
+    /// Whether a heap's memory is to wait as short as can be.
+    pub fn is_prompt(&self, id: HeapId) -> bool {
+        self.find(id).is_some_and(|tenant| tenant.delay.load(Ordering::Relaxed) == 1)
+    }
+
     /// Has idle pages of a heap's spans wait so long; none: as long as the process's own.
     pub fn set_delay(&self, id: HeapId, delay: Option<Ticks>) -> Result<(), Refusal> {
         let tenant = self.find_live(id)?;

@@ -27,11 +27,18 @@ pub(super) struct Ended {
     /// The last end of a large heap, and whether it followed another one soon.
     at: AtomicTick,
     often: AtomicBool,
+    /// One of them was to give its memory back at once.
+    asked: AtomicBool,
 }
 
 impl Ended {
     pub const fn new() -> Self {
-        Ended { bytes: AtomicUsize::new(0), at: AtomicTick::new(Tick(0)), often: AtomicBool::new(false) }
+        Ended {
+            bytes: AtomicUsize::new(0),
+            at: AtomicTick::new(Tick(0)),
+            often: AtomicBool::new(false),
+            asked: AtomicBool::new(false),
+        }
     }
 
     fn note(&self, bytes: usize, now: Tick) {
@@ -42,9 +49,13 @@ impl Ended {
 }
 
 impl<O: Os> Upkeep<O> {
-    /// After a heap has ended, which made so many bytes free at once. Called with no lock held.
-    pub fn settle_ended(&self, floors: &Floors<O>, freed: usize) {
-        if freed >= LEAST {
+    /// After a heap has ended, which made so many bytes free at once; `asked`: its memory is to go, however little. Called with
+    /// no lock held.
+    pub fn settle_ended(&self, floors: &Floors<O>, freed: usize, asked: bool) {
+        if asked && freed != 0 {
+            self.ended.asked.store(true, Ordering::Relaxed);
+            self.ended.bytes.fetch_add(freed, Ordering::Relaxed);
+        } else if freed >= LEAST {
             self.ended.note(freed, floors.pages.clock.load());
         }
         if !self.has_ended(floors) {
@@ -80,7 +91,8 @@ impl<O: Os> Upkeep<O> {
         let closed = floors.tenants.close_left(&floors.store, PORTION);
         let freed = self.ended.bytes.swap(0, Ordering::Relaxed).saturating_add(closed.unwrap_or(0));
         // Memory that the program was seen to want again waits, as all free memory does.
-        let is_wanted = self.decay.factor() > 1 && self.ended.often.load(Ordering::Relaxed);
+        let is_asked = self.ended.asked.swap(false, Ordering::Relaxed);
+        let is_wanted = !is_asked && self.decay.factor() > 1 && self.ended.often.load(Ordering::Relaxed);
         if freed != 0 && !is_wanted {
             let free = floors.pages.dirty_free_bytes();
             // A program that said how much may stay gets that.

@@ -348,3 +348,15 @@ fn memory_of_blocks_that_are_freed_just_before_their_heap_ends_is_to_go_at_once(
     assert!(!heap.upkeep.has_ended(&heap.floors), "that was long ago");
     heap.verify();
 }
+
+#[test]
+fn a_small_heap_without_a_delay_gives_its_memory_back_when_it_ends() {
+    let heap = real();
+    for (delay, goes) in [(None, false), (Some(0), true), (Some(60_000_000_000), false)] {
+        let id = heap.make_heap(PLAIN).unwrap();
+        heap.set_heap_delay(id, delay).unwrap();
+        (0..60).for_each(|_| fill(heap.allocate_in(id, 16, 32 << 10).unwrap(), 32 << 10, 7));
+        heap.end_heap(id, Ending::FreeAll).unwrap();
+        assert_eq!(heap.pages.dirty_free_bytes() < 1 << 20, goes, "{delay:?}");
+    }
+}
