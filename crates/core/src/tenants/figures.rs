@@ -34,6 +34,9 @@ pub struct TenantStats {
 impl<O: Os> Tenants<O> {
     pub fn stats(&self, os: &O, id: HeapId) -> Option<TenantStats> {
         let tenant = self.find(id)?;
+        let rooms = tenant.rooms.lock();
+        // Under the lock: the entry is not another heap's before it is left.
+        self.find(id)?;
         let of = |number: &crate::base::sync::AtomicUsize| number.load(Ordering::Relaxed);
         let mut stats = TenantStats {
             bytes: of(&tenant.bytes) as u64,
@@ -48,7 +51,6 @@ impl<O: Os> Tenants<O> {
             is_draining: !tenant.is_live(),
             ..TenantStats::default()
         };
-        let rooms = tenant.rooms.lock();
         let (cached, cached_blocks) = self.cached_of(tenant);
         stats.live = (rooms.live_bytes + rooms.large_bytes).saturating_sub(cached);
         stats.live_blocks = (rooms.live_blocks + rooms.large_blocks).saturating_sub(cached_blocks);
@@ -136,6 +138,9 @@ impl<O: Os> Tenants<O> {
         let mut name = [0; NAME_BYTES];
         if let Some(tenant) = self.find(id) {
             name.iter_mut().zip(&tenant.name).for_each(|(byte, place)| *byte = place.load(Ordering::Relaxed));
+            if tenant.life().state_still_in(id.generation()).is_none_or(super::is_over) {
+                return [0; NAME_BYTES];
+            }
         }
         name
     }

@@ -135,6 +135,25 @@ fn the_maker_of_a_heap_is_told_of_a_refusal_once_and_may_make_room() {
 }
 
 #[test]
+fn the_function_for_a_limit_may_ask_the_heap_for_blocks_and_is_not_called_for_that() {
+    extern "C" fn ask(id: u64, _: usize, argument: usize) {
+        // SAFETY: the test's own, which outlives the call.
+        let own = unsafe { &*std::ptr::with_exposed_provenance::<(Box<Heap<Fake>>, AtomicUsize)>(argument) };
+        assert!(own.1.fetch_add(1, Ordering::Relaxed) < 2, "called for its own request");
+        assert!(own.0.allocate_in(HeapId(id), 16, 700 << 10).is_err());
+    }
+    let own = Box::new((heap(), AtomicUsize::new(0)));
+    let argument = (&raw const *own).expose_provenance();
+    let made = Made { limit: Some(1 << 20), on_limit: Some(ask), argument, ..PLAIN };
+    let id = own.0.make_heap(made).unwrap();
+    own.0.allocate_in(id, 16, 600 << 10).unwrap();
+    for calls in [1, 2] {
+        assert!(own.0.allocate_in(id, 16, 700 << 10).is_err());
+        assert_eq!(own.1.load(Ordering::Relaxed), calls, "once for each request from outside");
+    }
+}
+
+#[test]
 fn a_block_that_is_resized_stays_in_its_heap() {
     let heap = heap();
     let [id, other] = [(); 2].map(|()| heap.make_heap(PLAIN).unwrap());
