@@ -121,8 +121,7 @@ pub fn run(input: &[u8]) {
             Step::Make(which, limit) if heaps.len() < 40 => {
                 let parent = chosen(which);
                 let on_limit = limit.is_multiple_of(2).then_some(count_call as OnLimit);
-                let made =
-                    Made { name: b"fuzz", parent, limit: limit_of(limit), on_limit, argument: told };
+                let made = Made { name: b"fuzz", parent, limit: limit_of(limit), on_limit, argument: told };
                 if let Ok(id) = heap.make_heap(made) {
                     assert!(!draining.contains(&parent), "a heap that drains is above no new one");
                     assert!(heaps.iter().chain(&ended_names).all(|known| *known != id), "a name is new");

@@ -19,6 +19,13 @@ pub fn pause() {
     loom::thread::yield_now();
 }
 
+/// Between two accesses of the order `SeqCst`, which are in one order of all. Loom knows such an order of fences alone.
+#[inline(always)]
+pub fn in_one_order() {
+    #[cfg(loom)]
+    fence(Ordering::SeqCst);
+}
+
 /// Replaces the value by what `next` makes of it, however often other threads come between; `Ok` with the value before, or
 /// `Err` with the one of which `next` made nothing. The name of the atomics' own function for this changed in Rust 1.99.
 pub fn update(

@@ -297,12 +297,7 @@ impl<O: Os> Tenants<O> {
 
     /// Takes the cache of a heap away that gives no more blocks. When this returns no thread is at one that it had: it may have got
     /// a second one while another thread still brought the blocks of the first one back.
-    pub(super) fn detach_all(
-        &self,
-        store: &Store<O>,
-        tenant: &Tenant<O>,
-        id: HeapId,
-    ) -> Result<(), Misuse> {
+    pub(super) fn detach_all(&self, store: &Store<O>, tenant: &Tenant<O>, id: HeapId) -> Result<(), Misuse> {
         self.detach(store, tenant, id)?;
         // It may have drained, and another heap may have the entry.
         let is_still = || tenant.generation.load(Ordering::Relaxed) == id.generation();

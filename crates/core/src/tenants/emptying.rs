@@ -4,8 +4,8 @@
 //! `close_left` the others. A thread that opens a span for the heap, or
 //! gives pages of one back, comes back first.
 
-use super::{CLOSING, DRAINING, ENDING, HeapId, LEFT, Rooms, Tenant, Tenants};
 use super::patience::Patience;
+use super::{CLOSING, DRAINING, ENDING, HeapId, LEFT, Rooms, Tenant, Tenants};
 use crate::base::sync::Ordering;
 use crate::central::Store;
 use crate::class::{SizeClass, UNIT_BYTES};

@@ -45,7 +45,9 @@ impl Life<'_> {
 #[cfg(loom)]
 mod loom_tests {
     use super::*;
-    use crate::base::sync::AtomicUsize;
+    use crate::base::locks::{Rank, Ranked};
+    use crate::base::sync::{AtomicUsize, UnsafeCell};
+    use crate::os::{Mutex, Wait};
     use loom::sync::Arc;
 
     const UNUSED: u32 = 0;
@@ -100,6 +102,59 @@ mod loom_tests {
             let has_ended = entry.has_ended.load(Ordering::Acquire) != 0;
             let found = entry.life().state_in(1);
             assert!(!(has_ended && found == Some(LIVE)));
+        });
+    }
+
+    /// Threads that open a span, as `Rooms` has them, and what a span of the heap holds.
+    struct Opening(u32);
+
+    impl Ranked for Opening {
+        const RANK: Rank = Rank::Tenant;
+    }
+
+    struct Yield;
+
+    impl Wait for Yield {
+        fn wait(_: &AtomicU32, _: u32) {
+            loom::thread::yield_now();
+        }
+        fn wake_one(_: &AtomicU32) {}
+        fn mark() -> usize {
+            2
+        }
+    }
+
+    /// The steps of `take_from_spans` and of `end`, with the lock and the words that they have.
+    #[test]
+    fn loom_a_heap_ends_when_no_thread_opens_a_span_for_it_and_none_does_afterwards() {
+        const ENDING: u32 = 3;
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let (state, generation) = (AtomicU32::new(LIVE), AtomicU32::new(1));
+            let rooms = Mutex::<Opening, Yield>::new(Opening(0));
+            let ours = Arc::new((state, generation, rooms, UnsafeCell::new(0)));
+            let theirs = ours.clone();
+            let thread = loom::thread::spawn(move || {
+                let (state, generation, rooms, spans) = &*theirs;
+                let mut held = rooms.lock();
+                if (Life { state, generation }).state_in(1) != Some(LIVE) {
+                    return;
+                }
+                held.0 += 1;
+                drop(held);
+                // SAFETY: spans are this thread's as long as it is counted. Loom looks.
+                spans.with_mut(|spans| unsafe { *spans += 1 });
+                rooms.lock().0 -= 1;
+            });
+            let (state, _, rooms, spans) = &*ours;
+            state.compare_exchange(LIVE, ENDING, Ordering::AcqRel, Ordering::Relaxed).unwrap();
+            while rooms.lock().0 != 0 {
+                loom::thread::yield_now();
+            }
+            // SAFETY: nobody opens one any more. Loom looks.
+            spans.with_mut(|spans| unsafe { *spans = 0 });
+            thread.join().unwrap();
         });
     }
 

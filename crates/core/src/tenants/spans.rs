@@ -1,9 +1,9 @@
 //! Blocks of the classes from a heap's spans, under its lock, and back.
 
+use super::patience::Patience;
 use super::{DRAINING, ENDING, HeapId, Refusal, Rooms, Tenant, Tenants};
 use crate::base::PAGE_BYTES;
 use crate::base::fault::{Fault, Misuse};
-use super::patience::Patience;
 use crate::base::sync::Ordering;
 use crate::base::ticks::{Tick, Ticks};
 use crate::central::{Store, locate, release_pages};

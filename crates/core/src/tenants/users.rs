@@ -1,6 +1,6 @@
 //! Threads in slow paths that use a cache: it does not go to another heap before they have come back.
 
-use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::base::sync::{AtomicU32, AtomicUsize, Ordering, in_one_order};
 
 /// How many use the cache of one slot.
 pub(super) struct Users(AtomicU32);
@@ -14,6 +14,7 @@ impl Users {
     pub fn enter(&self, place: &AtomicUsize, slot: usize) -> bool {
         // Both in the one order of all: either `take_away` and `any` see this thread, or it sees that the slot was taken away.
         self.0.fetch_add(1, Ordering::SeqCst);
+        in_one_order();
         let is_there = place.load(Ordering::SeqCst) == slot;
         if !is_there {
             self.leave();
@@ -40,7 +41,9 @@ impl Users {
 
     /// Takes the slot away that is found at `place`; 0: there is none.
     pub fn take_away(place: &AtomicUsize) -> usize {
-        place.swap(0, Ordering::SeqCst)
+        let slot = place.swap(0, Ordering::SeqCst);
+        in_one_order();
+        slot
     }
 }
 
