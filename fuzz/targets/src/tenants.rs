@@ -100,7 +100,11 @@ impl Common<'_> {
                     assert_eq!(self.heap.end_heap(id, Ending::FreeAll), Ok(()));
                 }
             }
-            7 => _ = self.heap.set_heap_limit(any, Some((pick(24, 64) + 16) << 16).filter(|_| any != self.root)),
+            7 => {
+                _ = self
+                    .heap
+                    .set_heap_limit(any, Some((pick(24, 64) + 16) << 16).filter(|_| any != self.root))
+            }
             8 => _ = self.heap.set_heap_delay(any, Some(random >> 30)),
             9 | 10 => {
                 if let Some(stats) = self.heap.heap_stats(any) {
@@ -155,7 +159,8 @@ impl Common<'_> {
 
 /// Lets so many threads do `steps` steps each, chosen by what `random` makes of numbers; nothing is left.
 pub fn work_on(heap: &TestHeap, steps: u64, threads: u64, random: impl Fn(u64) -> u64 + Sync) {
-    let made = Made { name: b"root", parent: HeapId::OWN, limit: Some(64 << 20), on_limit: None, argument: 0 };
+    let made =
+        Made { name: b"root", parent: HeapId::OWN, limit: Some(64 << 20), on_limit: None, argument: 0 };
     let root = heap.make_heap(made).expect("a heap");
     let none = || [const { AtomicU64::new(0) }; PLACES];
     let common = Common { heap, root, lasting: none(), doomed: none(), given: Mutex::new(Vec::new()) };

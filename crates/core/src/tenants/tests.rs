@@ -293,6 +293,37 @@ fn idle_pages_of_a_heap_go_to_the_system() {
     heap.free(blocks[0]);
 }
 
+/// Ticks until idle pages of a heap with this delay go.
+fn ticks_until_pages_go(delay: Option<u64>) -> usize {
+    let heap = heap();
+    let id = heap.make_heap(PLAIN).unwrap();
+    heap.set_heap_delay(id, delay).unwrap();
+    let blocks: Vec<usize> = (0..400).map(|_| heap.allocate_in(id, 16, 4000).unwrap()).collect();
+    blocks.iter().for_each(|block| fill(*block, 4000, 1));
+    // No span is empty: pages go out of those in use.
+    let (kept, freed) = (blocks.iter().step_by(3), blocks.iter().enumerate().filter(|(at, _)| at % 3 != 0));
+    freed.for_each(|(_, block)| heap.free(*block));
+    let before = heap.os().asked(Request::Release);
+    let ticks = (1..2000).find(|_| {
+        heap.tick(true);
+        heap.os().asked(Request::Release) > before
+    });
+    kept.for_each(|block| assert!(holds(*block, 4000, 1)));
+    heap.verify();
+    ticks.unwrap_or(usize::MAX)
+}
+
+#[test]
+fn idle_pages_of_a_heap_wait_for_its_own_delay() {
+    let tick = crate::upkeep::nanoseconds(&heap().options);
+    let usually = ticks_until_pages_go(None);
+    assert!(usually < 100, "{usually}");
+    assert!(ticks_until_pages_go(Some(0)) <= usually);
+    let late = ticks_until_pages_go(Some(300 * tick));
+    assert!((300..400).contains(&late), "{late}");
+    assert_eq!(ticks_until_pages_go(Some(u64::MAX - 1)), usize::MAX);
+}
+
 #[test]
 fn each_block_of_a_heap_is_told_of() {
     let heap = heap();

@@ -71,5 +71,7 @@ fn main() {
         });
         threads::expect_empty(&heap);
     }
-    println!("{rounds} rounds of 4 threads, on the heap and on tenants' heaps, the janitor and statistics beside them");
+    println!(
+        "{rounds} rounds of 4 threads, on the heap and on tenants' heaps, the janitor and statistics beside them"
+    );
 }
