@@ -4,7 +4,7 @@
 //! `close_left` the others. A thread that opens a span for the heap, or
 //! gives pages of one back, comes back first.
 
-use super::patience::Patience;
+use super::waiting::Waiting;
 use super::{CLOSING, DRAINING, ENDING, HeapId, LEFT, Rooms, Tenant, Tenants};
 use crate::base::sync::Ordering;
 use crate::central::Store;
@@ -117,7 +117,7 @@ impl<O: Os> Tenants<O> {
 
     /// The rooms of a heap that ends, when no other thread has a span of it away.
     pub(super) fn alone<'a>(&self, store: &Store<O>, tenant: &'a Tenant<O>) -> Guard<'a, Rooms, O> {
-        let mut patience = Patience::new();
+        let mut waiting = Waiting::new();
         loop {
             let rooms = tenant.rooms.lock();
             let has_any_away =
@@ -126,7 +126,7 @@ impl<O: Os> Tenants<O> {
                 return rooms;
             }
             drop(rooms);
-            patience.wait(&store.os);
+            waiting.wait(&store.os);
         }
     }
 

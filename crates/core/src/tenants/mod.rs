@@ -16,12 +16,12 @@ mod large;
 mod lists;
 mod lives;
 mod make;
-mod patience;
 mod repair;
 mod spans;
 mod users;
 #[cfg(any(test, feature = "fake-os"))]
 mod verify;
+mod waiting;
 mod window;
 
 pub use figures::TenantStats;

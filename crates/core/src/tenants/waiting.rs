@@ -9,11 +9,11 @@ const LOOKS: u32 = 64;
 const WAIT: u64 = 20_000;
 
 /// A wait that soon leaves the CPU to others: the thread that is waited for may want this one, with a lower priority.
-pub(super) struct Patience(u32);
+pub(super) struct Waiting(u32);
 
-impl Patience {
-    pub fn new() -> Patience {
-        Patience(0)
+impl Waiting {
+    pub fn new() -> Waiting {
+        Waiting(0)
     }
 
     pub fn wait(&mut self, os: &impl Os) {
