@@ -1,6 +1,7 @@
 //! Ends of heaps: all blocks freed, handed over, or waited for.
 
 use super::*;
+use crate::class::SizeClass;
 use crate::tenants::{CLOSING, LEFT};
 
 #[test]
@@ -359,10 +360,13 @@ fn a_heap_whose_parent_can_have_no_lists_for_its_blocks_is_not_handed_over_and_s
         if drains {
             heap.end_heap(id, Ending::Drain).unwrap();
         }
-        // Others use what the table of lists has memory for.
+        // Others use what the table of lists has memory for, each all classes.
+        let (mut other, mut classes) = (id, SizeClass::all().skip(usize::MAX));
         while (heap.tenants.registry.lock().lists as usize + 1) < heap.tenants.lists.usable() {
-            let other = heap.make_heap(PLAIN).unwrap();
-            heap.allocate_in(other, 16, 10).unwrap();
+            match classes.next() {
+                Some(class) => _ = heap.allocate_in(other, 16, class.block_bytes()).unwrap(),
+                None => (other, classes) = (heap.make_heap(PLAIN).unwrap(), SizeClass::all().skip(0)),
+            }
         }
         heap.os().refuse_after(Request::Commit, 0);
         assert_eq!(heap.end_heap(id, Ending::HandOver), Err(Refusal::Memory));
