@@ -361,11 +361,11 @@ fn a_heap_whose_parent_can_have_no_lists_for_its_blocks_is_not_handed_over_and_s
             heap.end_heap(id, Ending::Drain).unwrap();
         }
         // Others use what the table of lists has memory for, each all classes.
-        let (mut other, mut classes) = (id, SizeClass::all().skip(usize::MAX));
+        let (mut other, mut classes) = (id, Vec::new());
         while (heap.tenants.registry.lock().lists as usize + 1) < heap.tenants.lists.usable() {
-            match classes.next() {
-                Some(class) => _ = heap.allocate_in(other, 16, class.block_bytes()).unwrap(),
-                None => (other, classes) = (heap.make_heap(PLAIN).unwrap(), SizeClass::all().skip(0)),
+            match classes.pop() {
+                Some(class) => _ = heap.allocate_in(other, 16, SizeClass::block_bytes(class)).unwrap(),
+                None => (other, classes) = (heap.make_heap(PLAIN).unwrap(), SizeClass::all().collect()),
             }
         }
         heap.os().refuse_after(Request::Commit, 0);
