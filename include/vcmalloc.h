@@ -76,7 +76,7 @@ struct vcm_heap_options {
     size_t limit;     /* of the bytes of the heap's spans, which are 16 KiB to 512 KiB long, one at least for each size class
                          in use, and of those of the heaps below it; 0: none */
     /* Called with the heap, the bytes and the argument where the limit refuses memory; holds no lock of ours, may free. The
-       request is tried once more when it returns. */
+       request is tried once more when it returns. Not called for its own requests. */
     void (*on_limit)(vcm_heap heap, size_t bytes, void *argument);
     void *argument;
 };
@@ -96,7 +96,7 @@ void *vcm_heap_realloc(vcm_heap heap, void *block, size_t bytes);
 vcm_heap vcm_heap_of(void *block);
 
 /* Has malloc and its kind serve this thread from the heap, until vcm_heap_pop gets what this returned: the heap that served it
-   before. VCM_HEAP_NONE: there is no such heap, and all is as it was. New threads and signal handlers' threads begin with the
+   before. VCM_HEAP_NONE: there is no such heap, and all is as it was; vcm_heap_pop leaves it so. New threads and signal handlers' threads begin with the
    process's own heap; a fiber that moves to another thread leaves it behind. If the heap ends meanwhile, the process's own
    serves. */
 vcm_heap vcm_heap_push(vcm_heap heap);
@@ -110,7 +110,8 @@ enum {
                                ends the process with a line that names the heap and where it ended */
 };
 
-/* Ends a heap. 0; ENOENT: no such heap; EBUSY: it is the parent of others; EINVAL: no such mode. */
+/* Ends a heap. With VCM_HEAP_FREE nobody else may use it or its blocks meanwhile. 0; ENOENT: no such heap; EBUSY: it is the parent
+   of others; EINVAL: no such mode; ENOMEM: it cannot be handed over now, and stays. */
 int vcm_heap_destroy(vcm_heap heap, int mode);
 
 /* Frees all blocks of a heap, which stays. Nobody else may use it meanwhile. 0; ENOENT. */

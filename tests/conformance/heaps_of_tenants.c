@@ -7,12 +7,6 @@
 
 enum { THREADS = 8, ROUNDS = 20000, KEPT = 64 };
 
-static struct vcm_heap_stats stats_of(vcm_heap heap) {
-    struct vcm_heap_stats stats = {.size = sizeof stats};
-    EXPECT(!heaps.stats(heap, &stats), "figures of a heap");
-    return stats;
-}
-
 static _Atomic(unsigned char *) box[THREADS];
 
 /* Allocates in a heap, and frees what another thread got. */

@@ -32,7 +32,7 @@ compile_error!(
 pub mod base;
 
 // Under loom only the parts are built that are small enough to be explored: locks, bell, transfer array,
-// budget, delayed frees, a pending fault.
+// budget, delayed frees, a pending fault, names, accounts and users of tenants' heaps.
 #[cfg(loom)]
 pub mod central {
     mod budget;
@@ -52,6 +52,12 @@ pub mod os {
 #[cfg(loom)]
 pub mod pages {
     mod delayed;
+}
+#[cfg(loom)]
+pub mod tenants {
+    mod account;
+    mod lives;
+    mod users;
 }
 
 #[cfg(not(loom))]

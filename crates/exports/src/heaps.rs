@@ -150,9 +150,12 @@ pub extern "C" fn vcm_heap_push(id: u64) -> u64 {
     heap().push_heap(HeapId(id)).unwrap_or(HeapId::NONE).0
 }
 
-/// A heap that has ended meanwhile gives place to the process's own.
+/// A heap that has ended meanwhile gives place to the process's own; a push that changed nothing has nothing to undo.
 #[unsafe(no_mangle)]
 pub extern "C" fn vcm_heap_pop(before: u64) {
+    if HeapId(before) == HeapId::NONE {
+        return;
+    }
     if heap().push_heap(HeapId(before)).is_none() {
         heap().push_heap(HeapId::OWN);
     }

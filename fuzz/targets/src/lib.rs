@@ -18,6 +18,7 @@ pub mod profile;
 #[cfg(feature = "tools")]
 pub mod statistics;
 pub mod support;
+pub mod tenants;
 pub mod threads;
 #[cfg(feature = "tools")]
 pub mod trace;

@@ -42,7 +42,7 @@ impl Marked {
 const MOST_BYTES: usize = 4 << 20;
 
 /// The list that threads share. Never waits inside std: the Thread Sanitizer sees only what is compiled here.
-fn shared<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn shared<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
     loop {
         match list.try_lock() {
             Ok(guard) => return guard,

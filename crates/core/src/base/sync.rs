@@ -1,11 +1,15 @@
 //! The atomics and cells of this build: the machine's, or loom's model of them.
 
 #[cfg(not(loom))]
-pub use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+pub use core::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+};
 #[cfg(loom)]
 pub use loom::cell::UnsafeCell;
 #[cfg(loom)]
-pub use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+pub use loom::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+};
 
 /// Tells the CPU, or loom, that this thread waits for another.
 pub fn pause() {
@@ -13,6 +17,13 @@ pub fn pause() {
     core::hint::spin_loop();
     #[cfg(loom)]
     loom::thread::yield_now();
+}
+
+/// Between two accesses of the order `SeqCst`, which are in one order of all. Loom knows such an order of fences alone.
+#[inline(always)]
+pub fn in_one_order() {
+    #[cfg(loom)]
+    fence(Ordering::SeqCst);
 }
 
 /// Replaces the value by what `next` makes of it, however often other threads come between; `Ok` with the value before, or

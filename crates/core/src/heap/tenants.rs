@@ -277,7 +277,8 @@ impl<O: Os> Heap<O> {
     }
 
     pub fn set_heap_limit(&self, id: HeapId, limit: Option<usize>) -> Result<(), Refusal> {
-        self.tenants.set_limit(id, limit)
+        let set = |is_inside| self.tenants.set_limit(id, limit, is_inside);
+        self.inside(|_| set(true)).unwrap_or_else(|| set(false))
     }
 
     /// Has idle pages of a heap's spans wait so many nanoseconds before they go; none: as long as the process's own, whose ticks
@@ -285,7 +286,8 @@ impl<O: Os> Heap<O> {
     pub fn set_heap_delay(&self, id: HeapId, nanoseconds: Option<u64>) -> Result<(), Refusal> {
         let tick = upkeep::nanoseconds(&self.options);
         let ticks = |time: u64| Ticks(time.checked_div(tick).unwrap_or(0).clamp(1, u32::MAX.into()) as u32);
-        self.tenants.set_delay(id, nanoseconds.map(ticks))
+        let set = |is_inside| self.tenants.set_delay(id, nanoseconds.map(ticks), is_inside);
+        self.inside(|_| set(true)).unwrap_or_else(|| set(false))
     }
 
     pub fn heap_stats(&self, id: HeapId) -> Option<TenantStats> {

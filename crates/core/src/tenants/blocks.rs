@@ -1,7 +1,7 @@
 //! Blocks of the classes: out of a heap's cache or its spans, and back.
 
 use super::spans::not_allocated;
-use super::{HeapId, Refusal, Tenants};
+use super::{HeapId, Refusal, Tenant, Tenants};
 use crate::base::Fresh;
 use crate::base::fault::{Fault, Misuse};
 use crate::cache::Cache;
@@ -22,8 +22,21 @@ impl<O: Os> Tenants<O> {
             Ok(tenant) => tenant,
             Err(refusal) => return Ok(Err(refusal)),
         };
+        self.take_of(store, own, tenant, id, class)
+    }
+
+    /// The same of a heap that was found.
+    pub(super) fn take_of(
+        &self,
+        store: &Store<O>,
+        own: &Cache<O>,
+        tenant: &Tenant<O>,
+        id: HeapId,
+        class: SizeClass,
+    ) -> Result<Result<Fresh, Refusal>, Misuse> {
         let rented = self.rented(store, tenant, id);
-        let block = match tenant.use_cache() {
+        // As long as the cache is in use the heap does not end, and the entry is no other's.
+        let block = match tenant.use_cache().filter(|_| self.is_live(id)) {
             Some(in_use) => in_use.cache().refill(&rented, class)?,
             None => rented.take_one(class).address,
         };
@@ -63,7 +76,7 @@ impl<O: Os> Tenants<O> {
     /// None where it is the process's own by now.
     pub fn usable(&self, store: &Store<O>, address: usize) -> Result<Option<usize>, Misuse> {
         let Some((id, number)) = store.pages.tenant_of(address) else { return Ok(None) };
-        if self.tenant(number).is_some_and(super::Tenant::is_over) {
+        if self.tenant(number).is_some_and(Tenant::is_over) {
             return Err(Misuse::at(Fault::FreeMemory, address));
         }
         let span = store.pages.span(id);

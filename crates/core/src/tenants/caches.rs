@@ -5,6 +5,7 @@
 //! it, later, for the next heap: each block goes back to the heap that its span names, whichever cache it comes from.
 
 use super::spans::Rented;
+use super::users::Users;
 use super::{HeapId, LIVE, Registry, Tenant, Tenants};
 use crate::base::Fresh;
 use crate::base::fault::Misuse;
@@ -35,8 +36,7 @@ pub(super) struct Slot<O: Os> {
     heap: AtomicU32,
     /// Of an unused slot the next one.
     next: AtomicU32,
-    /// Threads in slow paths that use the cache: it does not go to another heap before they have come back.
-    users: AtomicU32,
+    users: Users,
 }
 
 /// A thread's use of a slot in a slow path.
@@ -52,9 +52,7 @@ impl<O: Os> InUse<'_, O> {
 
 impl<O: Os> Drop for InUse<'_, O> {
     fn drop(&mut self) {
-        // A child that a signal handler made meanwhile counts none.
-        let fewer = |users: u32| Some(users.saturating_sub(1));
-        _ = self.slot.users.fetch_update(Ordering::Release, Ordering::Relaxed, fewer);
+        self.slot.users.leave();
     }
 }
 
@@ -62,7 +60,7 @@ impl<O: Os> Slot<O> {
     /// In a child nobody uses it but this thread, in work that a handler may have interrupted.
     pub fn forget_users(&self, outermost: bool) {
         if outermost {
-            self.users.store(0, Ordering::Relaxed);
+            self.users.forget();
         }
     }
 }
@@ -139,10 +137,7 @@ impl<O: Os> Tenant<O> {
     /// The same for a slow path: it stays this heap's as long as the value lives.
     pub(super) fn use_cache(&self) -> Option<InUse<'_, O>> {
         let slot = self.slot()?;
-        // Both in the one order of all: either `detach` sees this thread, or this thread sees that it was there.
-        slot.users.fetch_add(1, Ordering::SeqCst);
-        let in_use = InUse { slot };
-        (self.cache.load(Ordering::SeqCst) == core::ptr::from_ref(slot).addr()).then_some(in_use)
+        slot.users.enter(&self.cache, core::ptr::from_ref(slot).addr()).then(|| InUse { slot })
     }
 }
 
@@ -218,8 +213,8 @@ impl<O: Os> Tenants<O> {
             return None;
         }
         let place = self.slots.at(next);
-        let [heap, behind, users] = [const { AtomicU32::new(0) }; 3];
-        let fresh = Slot { cache: Cache::new(), heap, next: behind, users };
+        let [heap, behind] = [const { AtomicU32::new(0) }; 2];
+        let fresh = Slot { cache: Cache::new(), heap, next: behind, users: Users::new() };
         // SAFETY: the entry is there, and nobody knows it yet.
         let slot = unsafe {
             place.write(fresh);
@@ -300,20 +295,26 @@ impl<O: Os> Tenants<O> {
         self.slots().for_each(|(_, slot)| take(&slot.cache));
     }
 
-    /// Takes a heap's cache away and brings its blocks back to their spans. Called where the heap ends, or is quiet.
+    /// Takes the cache of a heap away that gives no more blocks. When this returns no thread is at one that it had: it may have got
+    /// a second one while another thread still brought the blocks of the first one back.
+    pub(super) fn detach_all(&self, store: &Store<O>, tenant: &Tenant<O>, id: HeapId) -> Result<(), Misuse> {
+        self.detach(store, tenant, id)?;
+        // It may have drained, and another heap may have the entry.
+        let is_still = || tenant.generation.load(Ordering::Relaxed) == id.generation();
+        while is_still() && self.slots().any(|(_, slot)| slot.heap.load(Ordering::SeqCst) == id.number()) {
+            store.os.sleep(WAIT);
+        }
+        Ok(())
+    }
+
+    /// Takes a heap's cache away and brings its blocks back to their spans, unless another thread does.
     pub(super) fn detach(&self, store: &Store<O>, tenant: &Tenant<O>, id: HeapId) -> Result<(), Misuse> {
-        let address = tenant.cache.swap(0, Ordering::SeqCst);
+        let address = Users::take_away(&tenant.cache);
         let found = self.slots().find(|(_, slot)| core::ptr::from_ref(*slot).addr() == address);
-        let Some((number, slot)) = found.filter(|_| address != 0) else {
-            // Another thread may be at it.
-            while self.slots().any(|(_, slot)| slot.heap.load(Ordering::SeqCst) == id.number()) {
-                store.os.sleep(WAIT);
-            }
-            return Ok(());
-        };
+        let Some((number, slot)) = found.filter(|_| address != 0) else { return Ok(()) };
         tenant.slabs.store(slot.cache.empty_slabs(), Ordering::Relaxed);
         // They take locks, and wait for nobody who waits for this.
-        while slot.users.load(Ordering::SeqCst) != 0 {
+        while slot.users.any() {
             store.os.sleep(WAIT);
         }
         match slot.cache.retire(&self.rented(store, tenant, id))? {
@@ -363,7 +364,7 @@ impl<O: Os> Tenants<O> {
             let look = slot.cache.drain_still(&self.rented(store, tenant, id), patience, &since)?;
             all = Look { moved: all.moved || look.moved, refused: all.refused || look.refused };
             let is_quiet = !look.moved && slot.cache.stats().granted == 0;
-            if is_quiet && slot.users.load(Ordering::Relaxed) == 0 {
+            if is_quiet && !slot.users.any() {
                 self.detach(store, tenant, id)?;
             }
         }

@@ -1,6 +1,7 @@
 //! The limit of a heap and of those above it: bytes are counted before their span is opened, so that the sum never passes it,
 //! however many threads are at it.
 
+use super::account::charge_all;
 use super::{HeapId, Refusal, Tenant, Tenants};
 use crate::base::sync::Ordering;
 use crate::os::Os;
@@ -12,14 +13,8 @@ const LEAN_BYTES: usize = 8 << 20;
 impl<O: Os> Tenants<O> {
     /// Counts bytes as those of a heap and of all above it, or of none where one of them would pass its limit.
     pub(super) fn charge(&self, number: u32, bytes: usize) -> Result<(), Refusal> {
-        for (at, tenant) in self.upwards(number) {
-            if !tenant.charge(bytes) {
-                let counted = self.upwards(number).take_while(|(below, _)| *below != at);
-                counted.for_each(|(_, tenant)| tenant.discharge(bytes));
-                return Err(Refusal::Limit(self.id_of(at)));
-            }
-        }
-        Ok(())
+        let accounts = || self.upwards(number).map(|(number, tenant)| (number, tenant.account()));
+        charge_all(accounts, bytes).map_err(|at| Refusal::Limit(self.id_of(at)))
     }
 
     /// Counts a request that the limit of this heap refused in the end.
@@ -58,19 +53,7 @@ impl<O: Os> Tenant<O> {
         OfHeap { number, is_lean: self.bytes.load(Ordering::Relaxed) < LEAN_BYTES }
     }
 
-    fn charge(&self, more: usize) -> bool {
-        let limit = self.limit.load(Ordering::Relaxed);
-        let fits = |now: usize| now.checked_add(more).filter(|sum| *sum <= limit);
-        let before = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
-        before.is_ok_and(|before| {
-            self.peak.fetch_max(before + more, Ordering::Relaxed);
-            true
-        })
-    }
-
     pub(super) fn discharge(&self, bytes: usize) {
-        // A child of a signal handler counts anew, without what the interrupted call has counted.
-        let fewer = |now: usize| Some(now.saturating_sub(bytes));
-        _ = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
+        self.account().discharge(bytes);
     }
 }

@@ -4,8 +4,9 @@
 //! `close_left` the others. A thread that opens a span for the heap, or
 //! gives pages of one back, comes back first.
 
+use super::waiting::Waiting;
 use super::{CLOSING, DRAINING, ENDING, HeapId, LEFT, Rooms, Tenant, Tenants};
-use crate::base::sync::{Ordering, pause};
+use crate::base::sync::Ordering;
 use crate::central::Store;
 use crate::class::{SizeClass, UNIT_BYTES};
 use crate::os::{Guard, Os};
@@ -44,7 +45,7 @@ impl<O: Os> Tenants<O> {
         if is_empty {
             self.leave(tenant, number);
         } else {
-            self.part_from_parent(tenant);
+            self.part_from_parent(store, tenant);
             self.left.fetch_add(1, Ordering::Relaxed);
             tenant.state.store(LEFT, Ordering::Release);
         }
@@ -79,9 +80,9 @@ impl<O: Os> Tenants<O> {
     }
 
     /// Takes a heap that has ended out of the account of those above it: they may have as many bytes anew, and end.
-    fn part_from_parent(&self, tenant: &Tenant<O>) {
+    fn part_from_parent(&self, store: &Store<O>, tenant: &Tenant<O>) {
         // Nobody counts bytes of it meanwhile.
-        let rooms = self.alone(tenant);
+        let rooms = self.alone(store, tenant);
         let above = tenant.parent.swap(0, Ordering::Relaxed);
         self.discharge(above, tenant.bytes.load(Ordering::Relaxed));
         drop(rooms);
@@ -115,7 +116,8 @@ impl<O: Os> Tenants<O> {
     }
 
     /// The rooms of a heap that ends, when no other thread has a span of it away.
-    pub(super) fn alone<'a>(&self, tenant: &'a Tenant<O>) -> Guard<'a, Rooms, O> {
+    pub(super) fn alone<'a>(&self, store: &Store<O>, tenant: &'a Tenant<O>) -> Guard<'a, Rooms, O> {
+        let mut waiting = Waiting::new();
         loop {
             let rooms = tenant.rooms.lock();
             let has_any_away =
@@ -124,7 +126,7 @@ impl<O: Os> Tenants<O> {
                 return rooms;
             }
             drop(rooms);
-            pause();
+            waiting.wait(&store.os);
         }
     }
 
@@ -157,7 +159,7 @@ impl<O: Os> Tenants<O> {
     pub(super) fn empty(&self, store: &Store<O>, tenant: &Tenant<O>, number: u32, most: usize) -> bool {
         let mut closed = 0;
         while closed < most {
-            let (mut rooms, mut ids) = (self.alone(tenant), [SpanId::NONE; PORTION]);
+            let (mut rooms, mut ids) = (self.alone(store, tenant), [SpanId::NONE; PORTION]);
             let count = self.take_spans(store, &mut rooms, &mut ids);
             let ids = ids.get(..count).unwrap_or_default();
             let mut bytes = 0;

@@ -24,8 +24,8 @@ impl<O: Os> Tenants<O> {
         let is_to_wait = [Ending::Drain, Ending::Zombie].contains(&how);
         // A heap that waits for its blocks can still be ended at once.
         let Some(tenant) = self.find(id) else { return Ok(Err(Refusal::Gone)) };
-        let before = tenant.state.load(Ordering::Acquire);
-        if [ENDING, CLOSING, LEFT, UNUSED].contains(&before) || before == DRAINING && is_to_wait {
+        let state = tenant.state.load(Ordering::Acquire);
+        if [ENDING, CLOSING, LEFT, UNUSED].contains(&state) || state == DRAINING && is_to_wait {
             return Ok(Err(Refusal::Gone));
         }
         // Under the lock: a heap below it is made under it.
@@ -33,18 +33,23 @@ impl<O: Os> Tenants<O> {
             return Ok(Err(Refusal::HasChildren));
         }
         let next = if is_to_wait { DRAINING } else { ENDING };
-        if tenant.state.compare_exchange(before, next, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        if tenant.state.compare_exchange(state, next, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return Ok(Err(Refusal::Gone));
         }
         drop(registry);
         // The owner may have freed the blocks one by one just before: as much memory is free now as if they went here.
         let gone_lately = || tenant.rooms.lock().gone_lately(&store.pages);
         let before = gone_lately();
-        self.detach(store, tenant, id)?;
+        self.detach_all(store, tenant, id)?;
         // A heap that drains may have ended with its cache.
         let mut closed = before.max(gone_lately());
         if !is_to_wait {
-            drop(self.alone(tenant));
+            drop(self.alone(store, tenant));
+            if how == Ending::HandOver && !self.make_ready_above(store, tenant) {
+                tenant.state.store(state, Ordering::Release);
+                self.finish_if_drained(store, tenant, id);
+                return Ok(Err(Refusal::Memory));
+            }
             tell();
         }
         match how {
@@ -72,8 +77,8 @@ impl<O: Os> Tenants<O> {
         };
         tenant.state.store(ENDING, Ordering::Release);
         drop(registry);
-        self.detach(store, tenant, id)?;
-        drop(self.alone(tenant));
+        self.detach_all(store, tenant, id)?;
+        drop(self.alone(store, tenant));
         tell();
         self.empty(store, tenant, id.number(), usize::MAX);
         tenant.state.store(LIVE, Ordering::Release);
@@ -90,7 +95,7 @@ impl<O: Os> Tenants<O> {
             self.add_lists_of(store, tenant, parent, above);
         }
         loop {
-            let (mut rooms, mut ids) = (self.alone(tenant), [SpanId::NONE; PORTION]);
+            let (mut rooms, mut ids) = (self.alone(store, tenant), [SpanId::NONE; PORTION]);
             let count = self.take_spans(store, &mut rooms, &mut ids);
             let ids = ids.get(..count).unwrap_or_default();
             let bytes: usize =
@@ -119,16 +124,20 @@ impl<O: Os> Tenants<O> {
         self.leave(tenant, number);
     }
 
+    /// Gives the heap above a heap lists for all spans that it may get; false where there is no memory.
+    fn make_ready_above(&self, store: &Store<O>, tenant: &Tenant<O>) -> bool {
+        let above = tenant.parent.load(Ordering::Relaxed);
+        self.tenant(above).is_none_or(|parent| self.add_lists_of(store, tenant, parent, above))
+    }
+
     /// Gives a heap lists for all classes that a heap below it uses, as far as there is memory.
-    fn add_lists_of(&self, store: &Store<O>, below: &Tenant<O>, tenant: &Tenant<O>, number: u32) {
+    fn add_lists_of(&self, store: &Store<O>, below: &Tenant<O>, tenant: &Tenant<O>, number: u32) -> bool {
         let used = below.rooms.lock().lists;
-        let classes = SizeClass::all().filter(|class| used.get(class.index()).is_some_and(|at| *at != 0));
-        for class in classes {
+        let mut classes = SizeClass::all().filter(|class| used.get(class.index()).is_some_and(|at| *at != 0));
+        classes.all(|class| {
             let is_there = tenant.rooms.lock().number_for(class) != 0;
-            if !is_there && self.add_lists(store, tenant, number, class).is_err() {
-                return;
-            }
-        }
+            is_there || self.add_lists(store, tenant, number, class).is_ok()
+        })
     }
 
     /// Takes a span that a heap below handed over.

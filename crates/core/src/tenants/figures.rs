@@ -35,6 +35,9 @@ pub struct TenantStats {
 impl<O: Os> Tenants<O> {
     pub fn stats(&self, os: &O, id: HeapId) -> Option<TenantStats> {
         let tenant = self.find(id)?;
+        let rooms = tenant.rooms.lock();
+        // Under the lock: the entry is not another heap's before it is left.
+        self.find(id)?;
         let of = |number: &crate::base::sync::AtomicUsize| number.load(Ordering::Relaxed);
         let mut stats = TenantStats {
             bytes: of(&tenant.bytes) as u64,
@@ -50,7 +53,6 @@ impl<O: Os> Tenants<O> {
             late: tenant.late.load(Ordering::Relaxed),
             ..TenantStats::default()
         };
-        let rooms = tenant.rooms.lock();
         let (mut cached, mut cached_blocks) = self.cached_of(tenant);
         cached += tenant.waiting_bytes.load(Ordering::Relaxed);
         cached_blocks += tenant.waiting_blocks.load(Ordering::Relaxed);
@@ -159,6 +161,9 @@ impl<O: Os> Tenants<O> {
         let mut name = [0; NAME_BYTES];
         if let Some(tenant) = self.find(id) {
             name.iter_mut().zip(&tenant.name).for_each(|(byte, place)| *byte = place.load(Ordering::Relaxed));
+            if tenant.life().state_still_in(id.generation()).is_none_or(super::is_over) {
+                return [0; NAME_BYTES];
+            }
         }
         name
     }

@@ -1,6 +1,6 @@
 //! The beginning of a heap: an entry of the table, below another one or the process's own.
 
-use super::{HeapId, LIVE, Refusal, Rooms, Tenant, Tenants, UNUSED};
+use super::{HeapId, LIVE, Refusal, Rooms, Tenant, Tenants, UNUSED, is_over};
 use crate::base::sync::Ordering;
 use crate::base::ticks::Ticks;
 use crate::cache::Cache;
@@ -64,16 +64,14 @@ impl<O: Os> Tenants<O> {
             parent.children.fetch_add(1, Ordering::Relaxed);
         }
         tenant.parent.store(if parent.is_some() { made.parent.number() } else { 0 }, Ordering::Relaxed);
+        let generation = tenant.life().renew();
         tenant.begin(made, os.now());
-        let generation = tenant.generation.load(Ordering::Relaxed).wrapping_add(1).max(1);
-        tenant.generation.store(generation, Ordering::Relaxed);
         tenant.slabs.store(own.empty_slabs(), Ordering::Relaxed);
         tenant.id.store(HeapId::of(number, generation).0, Ordering::Relaxed);
         // The entry is nobody's until it lives, and rooms come before the registry.
         drop(registry);
         *tenant.rooms.lock() = Rooms::EMPTY;
-        // Release pairs with the Acquire in `find`.
-        tenant.state.store(LIVE, Ordering::Release);
+        tenant.life().begin(LIVE);
         Ok(HeapId::of(number, generation))
     }
 
@@ -107,29 +105,44 @@ impl<O: Os> Tenants<O> {
         }
         tenant.state.store(UNUSED, Ordering::Release);
         tenant.parent.store(registry.unused, Ordering::Relaxed);
-        registry.unused = number;
+        if !tenant.life().is_spent() {
+            registry.unused = number;
+        }
     }
 
     /// Tells a heap's maker that its limit refused so many bytes; false where he does not want to know. Called with no lock held.
     pub fn tell_of_limit(&self, id: HeapId, bytes: usize) -> bool {
         let Some(tenant) = self.find(id) else { return false };
         let argument = tenant.argument.load(Ordering::Relaxed);
-        match tenant.on_limit.load(Ordering::Relaxed) {
+        let call = tenant.on_limit.load(Ordering::Relaxed);
+        // Not the function of one heap with the argument of another.
+        if tenant.life().state_still_in(id.generation()).is_none_or(is_over) {
+            return false;
+        }
+        // It may allocate in the heap itself, and is not called for that.
+        let (mark, in_on_limit) = (O::mark(), &tenant.in_on_limit);
+        match call {
             0 => false,
+            _ if in_on_limit.load(Ordering::Relaxed) == mark => false,
             call => {
+                in_on_limit.store(mark, Ordering::Relaxed);
                 // SAFETY: stored by `begin`, which takes a function of this type.
                 let call = unsafe {
                     core::mem::transmute::<*const (), OnLimit>(core::ptr::with_exposed_provenance(call))
                 };
                 call(id.0, bytes, argument);
+                _ = in_on_limit.compare_exchange(mark, 0, Ordering::Relaxed, Ordering::Relaxed);
                 true
             }
         }
     }
 
-    /// Sets the limit of a heap; what it has already stays.
-    pub fn set_limit(&self, id: HeapId, limit: Option<usize>) -> Result<(), Refusal> {
+    /// Sets the limit of a heap; what it has already stays. `is_inside`: no handler of this thread comes between.
+    pub fn set_limit(&self, id: HeapId, limit: Option<usize>, is_inside: bool) -> Result<(), Refusal> {
         let tenant = self.find_live(id)?;
+        // Under its lock: the entry is not another heap's before it is left.
+        let _held = is_inside.then(|| tenant.rooms.lock());
+        self.find_live(id)?;
         tenant.limit.store(limit.unwrap_or(usize::MAX), Ordering::Relaxed);
         Ok(())
     }
@@ -147,8 +160,10 @@ impl<O: Os> Tenants<O> {
     }
 
     /// Has idle pages of a heap's spans wait so long; none: as long as the process's own.
-    pub fn set_delay(&self, id: HeapId, delay: Option<Ticks>) -> Result<(), Refusal> {
+    pub fn set_delay(&self, id: HeapId, delay: Option<Ticks>, is_inside: bool) -> Result<(), Refusal> {
         let tenant = self.find_live(id)?;
+        let _held = is_inside.then(|| tenant.rooms.lock());
+        self.find_live(id)?;
         let ticks = delay.map_or(0, |ticks| ticks.0.max(1));
         tenant.delay.store(ticks, Ordering::Relaxed);
         // For ever needs no ticks.
@@ -170,6 +185,7 @@ impl<O: Os> Tenant<O> {
         let on_limit = made.on_limit.map_or(0, |call| (call as *const ()).expose_provenance());
         self.on_limit.store(on_limit, Ordering::Relaxed);
         self.argument.store(made.argument, Ordering::Relaxed);
+        self.in_on_limit.store(0, Ordering::Relaxed);
         self.delay.store(0, Ordering::Relaxed);
         self.late.store(0, Ordering::Relaxed);
         self.waiting_blocks.store(0, Ordering::Relaxed);

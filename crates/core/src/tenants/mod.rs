@@ -5,6 +5,7 @@
 //! limit or that of a heap above it, and that a block comes back to its heap from any thread. `upkeep`, `engine` and `heap`
 //! call it; sits on `central`, `large` and `pages`, whose addresses it shares with the process's own heap.
 
+mod account;
 mod blocks;
 mod caches;
 mod charge;
@@ -13,11 +14,14 @@ mod end;
 mod figures;
 mod large;
 mod lists;
+mod lives;
 mod make;
 mod repair;
 mod spans;
+mod users;
 #[cfg(any(test, feature = "fake-os"))]
 mod verify;
+mod waiting;
 mod window;
 mod zombies;
 
@@ -30,8 +34,10 @@ use crate::base::ticks::Tick;
 use crate::class::{SizeClass, TABLE_LEN};
 use crate::os::{Mutex, Os};
 use crate::pages::{SpanId, Table};
+use account::Account;
 use caches::Slot;
 use lists::Lists;
+use lives::Life;
 
 /// The name of a tenant's heap: its place in the table, and how often that was used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -145,6 +151,8 @@ struct Tenant<O: Os> {
     /// The function that is told of a refusal, and its last argument; 0: none.
     on_limit: AtomicUsize,
     argument: AtomicUsize,
+    /// The mark of the thread that is in that function, as far as one word can say it.
+    in_on_limit: AtomicUsize,
     name: [AtomicU8; NAME_BYTES],
     /// Ticks for which pages of its spans are idle before they go; 0: as the process's own.
     delay: AtomicU32,
@@ -232,12 +240,13 @@ impl<O: Os> Tenants<O> {
     /// The heap of this name, while it is one.
     fn find(&self, id: HeapId) -> Option<&Tenant<O>> {
         let tenant = self.tenant(id.number())?;
-        (tenant.generation.load(Ordering::Relaxed) == id.generation() && !tenant.is_over()).then_some(tenant)
+        tenant.life().state_in(id.generation()).filter(|state| !is_over(*state)).map(|_| tenant)
     }
 
     /// The heap of this name that gives blocks.
     fn find_live(&self, id: HeapId) -> Result<&Tenant<O>, Refusal> {
-        self.find(id).filter(|tenant| tenant.is_live()).ok_or(Refusal::Gone)
+        let tenant = self.tenant(id.number()).ok_or(Refusal::Gone)?;
+        (tenant.life().state_in(id.generation()) == Some(LIVE)).then_some(tenant).ok_or(Refusal::Gone)
     }
 
     /// Whether there is such a heap, and it gives blocks.
@@ -279,6 +288,10 @@ impl<O: Os> Tenants<O> {
     }
 }
 
+fn is_over(state: u32) -> bool {
+    [UNUSED, CLOSING, LEFT].contains(&state)
+}
+
 impl<O: Os> Tenant<O> {
     fn is_live(&self) -> bool {
         self.state.load(Ordering::Acquire) == LIVE
@@ -290,7 +303,15 @@ impl<O: Os> Tenant<O> {
 
     /// Whether nobody's blocks are in it: it has ended, although spans of it may be open yet.
     fn is_over(&self) -> bool {
-        [UNUSED, CLOSING, LEFT].contains(&self.state.load(Ordering::Acquire))
+        is_over(self.state.load(Ordering::Acquire))
+    }
+
+    fn life(&self) -> Life<'_> {
+        Life { state: &self.state, generation: &self.generation }
+    }
+
+    fn account(&self) -> Account<'_> {
+        Account { limit: &self.limit, bytes: &self.bytes, peak: &self.peak }
     }
 }
 

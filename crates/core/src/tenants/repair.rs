@@ -27,7 +27,7 @@ impl<O: Os> Tenants<O> {
                 self.find_unused_slots(registry);
                 self.recount_children();
                 for (number, tenant) in self.all() {
-                    if tenant.is_unused() {
+                    if tenant.is_unused() && !tenant.life().is_spent() {
                         tenant.parent.store(registry.unused, Ordering::Relaxed);
                         registry.unused = number;
                     }

@@ -1,9 +1,10 @@
 //! Blocks of the classes from a heap's spans, under its lock, and back.
 
+use super::waiting::Waiting;
 use super::{DRAINING, ENDING, HeapId, Refusal, Rooms, Tenant, Tenants};
 use crate::base::PAGE_BYTES;
 use crate::base::fault::{Fault, Misuse};
-use crate::base::sync::{Ordering, pause};
+use crate::base::sync::Ordering;
 use crate::base::ticks::{Tick, Ticks};
 use crate::central::{Store, locate, release_pages};
 use crate::class::{SizeClass, UNIT_BYTES};
@@ -182,12 +183,13 @@ impl<O: Os> Tenants<O> {
     /// Takes a block back into the heap that it belongs to, whether or not that has a cache; false where it belongs to none.
     pub(super) fn give_past_cache(&self, store: &Store<O>, address: usize) -> Result<bool, Misuse> {
         // Another thread may be handing the heap's blocks to another one.
+        let mut waiting = Waiting::new();
         while let Some((id, number)) = store.pages.tenant_of(address) {
             let Some(tenant) = self.tenant(number) else { return Ok(false) };
             let rooms = tenant.rooms.lock();
             if is_on_its_way(store.pages.span(id)) {
                 drop(rooms);
-                pause();
+                waiting.wait(&store.os);
             } else if store.pages.tenant_of(address) == Some((id, number)) {
                 return self.give_under_lock(store, (tenant, number), rooms, id, address).map(|()| true);
             }

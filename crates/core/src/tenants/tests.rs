@@ -135,6 +135,25 @@ fn the_maker_of_a_heap_is_told_of_a_refusal_once_and_may_make_room() {
 }
 
 #[test]
+fn the_function_for_a_limit_may_ask_the_heap_for_blocks_and_is_not_called_for_that() {
+    extern "C" fn ask(id: u64, _: usize, argument: usize) {
+        // SAFETY: the test's own, which outlives the call.
+        let own = unsafe { &*std::ptr::with_exposed_provenance::<(Box<Heap<Fake>>, AtomicUsize)>(argument) };
+        assert!(own.1.fetch_add(1, Ordering::Relaxed) < 2, "called for its own request");
+        assert!(own.0.allocate_in(HeapId(id), 16, 700 << 10).is_err());
+    }
+    let own = Box::new((heap(), AtomicUsize::new(0)));
+    let argument = (&raw const *own).expose_provenance();
+    let made = Made { limit: Some(1 << 20), on_limit: Some(ask), argument, ..PLAIN };
+    let id = own.0.make_heap(made).unwrap();
+    own.0.allocate_in(id, 16, 600 << 10).unwrap();
+    for calls in [1, 2] {
+        assert!(own.0.allocate_in(id, 16, 700 << 10).is_err());
+        assert_eq!(own.1.load(Ordering::Relaxed), calls, "once for each request from outside");
+    }
+}
+
+#[test]
 fn a_block_that_is_resized_stays_in_its_heap() {
     let heap = heap();
     let [id, other] = [(); 2].map(|()| heap.make_heap(PLAIN).unwrap());
@@ -272,6 +291,37 @@ fn idle_pages_of_a_heap_go_to_the_system() {
     assert!(holds(blocks[0], 4000, 1));
     heap.verify();
     heap.free(blocks[0]);
+}
+
+/// Ticks until idle pages of a heap with this delay go.
+fn ticks_until_pages_go(delay: Option<u64>) -> usize {
+    let heap = heap();
+    let id = heap.make_heap(PLAIN).unwrap();
+    heap.set_heap_delay(id, delay).unwrap();
+    let blocks: Vec<usize> = (0..400).map(|_| heap.allocate_in(id, 16, 4000).unwrap()).collect();
+    blocks.iter().for_each(|block| fill(*block, 4000, 1));
+    // No span is empty: pages go out of those in use.
+    let (kept, freed) = (blocks.iter().step_by(3), blocks.iter().enumerate().filter(|(at, _)| at % 3 != 0));
+    freed.for_each(|(_, block)| heap.free(*block));
+    let before = heap.os().asked(Request::Release);
+    let ticks = (1..2000).find(|_| {
+        heap.tick(true);
+        heap.os().asked(Request::Release) > before
+    });
+    kept.for_each(|block| assert!(holds(*block, 4000, 1)));
+    heap.verify();
+    ticks.unwrap_or(usize::MAX)
+}
+
+#[test]
+fn idle_pages_of_a_heap_wait_for_its_own_delay() {
+    let tick = crate::upkeep::nanoseconds(&heap().options);
+    let usually = ticks_until_pages_go(None);
+    assert!(usually < 100, "{usually}");
+    assert!(ticks_until_pages_go(Some(0)) <= usually);
+    let late = ticks_until_pages_go(Some(300 * tick));
+    assert!((300..400).contains(&late), "{late}");
+    assert_eq!(ticks_until_pages_go(Some(u64::MAX - 1)), usize::MAX);
 }
 
 #[test]

@@ -7,12 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use vcmalloc_core::os::fake::Fake;
 use vcmalloc_fuzz_targets::support::TestHeap;
-use vcmalloc_fuzz_targets::threads;
+use vcmalloc_fuzz_targets::{tenants, threads};
 
 /// Below the sanitizer's shadow, which begins at 1 TiB.
 const FIRST_PLACE: usize = 0x10_0000_0000;
 const PLACE_BYTES: usize = 4 << 30;
 const PLACES: u64 = 64;
+/// Of each thread that works with heaps of tenants.
+const STEPS: u64 = 400;
 
 /// A number for every seed that looks like no other (S. Vigna's splitmix64).
 fn mixed(seed: u64) -> u64 {
@@ -58,12 +60,18 @@ fn main() {
         heap.free(heap.allocate(1));
         std::thread::scope(|scope| {
             let looks = scope.spawn(|| look_on(&heap, &done));
-            let works = scope.spawn(|| threads::work_on(&heap, &input(round), 4));
-            works.join().expect("no panic");
+            let works = scope.spawn(|| {
+                threads::work_on(&heap, &input(round), 4);
+                tenants::work_on(&heap, STEPS, 4, |step| mixed(mixed(round) ^ step));
+            });
+            let works = works.join();
             done.store(true, Ordering::Release);
+            works.expect("no panic");
             looks.join().expect("no panic");
         });
         threads::expect_empty(&heap);
     }
-    println!("{rounds} rounds of 4 threads, the janitor and statistics beside them");
+    println!(
+        "{rounds} rounds of 4 threads, on the heap and on tenants' heaps, the janitor and statistics beside them"
+    );
 }

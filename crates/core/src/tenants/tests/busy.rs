@@ -135,3 +135,73 @@ fn threads_of_several_heaps_free_each_others_blocks_while_heaps_come_and_go() {
     heap.each_heap(|_| left += 1);
     assert_eq!(left, 8, "heaps that drained are gone");
 }
+
+/// A thread that takes the first cache of a heap away waits for another one that uses it; meanwhile the heap gets a second cache.
+fn with_a_cache_on_its_way<O: Os>(heap: &Heap<O>, id: HeapId, work: impl FnOnce()) {
+    busy(heap, id);
+    let tenant = heap.tenants.find(id).unwrap();
+    let in_use = tenant.use_cache().unwrap();
+    thread::scope(|scope| {
+        let janitor = scope.spawn(|| heap.tenants.detach(&heap.store, tenant, id));
+        while tenant.cache().is_some() {
+            thread::yield_now();
+        }
+        busy(heap, id);
+        assert!(tenant.cache().is_some(), "it has a second one");
+        work();
+        drop(in_use);
+        janitor.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_heap_ends_when_a_thread_that_takes_its_first_cache_away_has_brought_the_blocks_back() {
+    for how in [Ending::FreeAll, Ending::HandOver] {
+        let heap = real();
+        let id = heap.make_heap(PLAIN).unwrap();
+        let has_ended = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            with_a_cache_on_its_way(&*heap, id, || {
+                scope.spawn(|| {
+                    heap.end_heap(id, how).unwrap();
+                    has_ended.store(1, Ordering::Release);
+                });
+                thread::sleep(std::time::Duration::from_millis(100));
+                assert_eq!(has_ended.load(Ordering::Acquire), 0, "blocks are in another thread's hands");
+            });
+        });
+        heap.verify();
+        heap.release(0);
+        assert_eq!(heap.stats().live, 0);
+    }
+}
+
+#[test]
+fn the_janitor_does_not_wait_for_a_thread_that_takes_a_cache_away() {
+    let heap = real();
+    let id = heap.make_heap(PLAIN).unwrap();
+    with_a_cache_on_its_way(&*heap, id, || {
+        let tenant = heap.tenants.find(id).unwrap();
+        heap.tenants.detach(&heap.store, tenant, id).unwrap();
+        assert!(tenant.cache().is_none());
+        // There is none, and the first is still on its way.
+        heap.tenants.detach(&heap.store, tenant, id).unwrap();
+    });
+    heap.verify();
+}
+
+#[test]
+fn a_name_that_was_good_a_moment_ago_gets_no_block_of_the_cache_of_the_next_heap() {
+    let heap = real();
+    let gone = heap.make_heap(PLAIN).unwrap();
+    heap.end_heap(gone, Ending::FreeAll).unwrap();
+    let id = heap.make_heap(PLAIN).unwrap();
+    assert_eq!(id.number(), gone.number());
+    busy(&*heap, id);
+    let tenant = heap.tenants.find(id).unwrap();
+    assert!(tenant.cache().is_some());
+    let class = crate::class::SizeClass::for_small(100);
+    let taken = heap.tenants.take_of(&heap.store, &heap.cache, tenant, gone, class).unwrap();
+    assert_eq!(taken, Err(Refusal::Gone));
+    heap.verify();
+}

@@ -1,6 +1,7 @@
 //! Ends of heaps: all blocks freed, handed over, or waited for.
 
 use super::*;
+use crate::class::SizeClass;
 use crate::tenants::{CLOSING, LEFT};
 
 #[test]
@@ -359,4 +360,87 @@ fn a_small_heap_without_a_delay_gives_its_memory_back_when_it_ends() {
         heap.end_heap(id, Ending::FreeAll).unwrap();
         assert_eq!(heap.pages.dirty_free_bytes() < 1 << 20, goes, "{delay:?}");
     }
+}
+
+#[test]
+fn a_heap_whose_parent_can_have_no_lists_for_its_blocks_is_not_handed_over_and_stays() {
+    for drains in [false, true] {
+        let heap = heap();
+        let parent = heap.make_heap(PLAIN).unwrap();
+        let id = heap.make_heap(Made { parent, ..PLAIN }).unwrap();
+        let blocks = [40, 3000].map(|bytes| heap.allocate_in(id, 16, bytes).unwrap());
+        if drains {
+            heap.end_heap(id, Ending::Drain).unwrap();
+        }
+        // Others use what the table of lists has memory for, each all classes.
+        let (mut other, mut classes) = (id, Vec::new());
+        while (heap.tenants.registry.lock().lists as usize + 1) < heap.tenants.lists.usable() {
+            match classes.pop() {
+                Some(class) => _ = heap.allocate_in(other, 16, SizeClass::block_bytes(class)).unwrap(),
+                None => (other, classes) = (heap.make_heap(PLAIN).unwrap(), SizeClass::all().collect()),
+            }
+        }
+        heap.os().refuse_after(Request::Commit, 0);
+        assert_eq!(heap.end_heap(id, Ending::HandOver), Err(Refusal::Memory));
+        assert!(blocks.iter().all(|block| heap.owner_heap(*block) == Some(id)));
+        assert_eq!(heap.heap_stats(id).unwrap().is_draining, drains);
+        assert_eq!(heap.allocate_in(id, 16, 40).is_ok(), !drains);
+        heap.os().grant(Request::Commit);
+        heap.verify();
+        heap.end_heap(id, Ending::HandOver).unwrap();
+        assert!(blocks.iter().all(|block| heap.owner_heap(*block) == Some(parent)));
+        blocks.into_iter().for_each(|block| heap.free(block));
+        heap.verify();
+    }
+}
+
+#[test]
+fn an_entry_that_had_as_many_heaps_as_there_are_names_gets_no_other() {
+    let heap = heap();
+    let first = heap.make_heap(PLAIN).unwrap();
+    heap.end_heap(first, Ending::FreeAll).unwrap();
+    let entry = heap.tenants.tenant(first.number()).unwrap();
+    entry.generation.store(u32::MAX - 1, Ordering::Relaxed);
+    let last = heap.make_heap(PLAIN).unwrap();
+    assert_eq!((last.number(), last.generation()), (first.number(), u32::MAX));
+    heap.end_heap(last, Ending::FreeAll).unwrap();
+    for _ in 0..2 {
+        let next = heap.make_heap(PLAIN).unwrap();
+        assert_ne!(next.number(), first.number(), "its first name would be good again");
+        assert!(!heap.is_heap(first) && !heap.is_heap(last));
+        heap.end_heap(next, Ending::FreeAll).unwrap();
+        // SAFETY: no other thread is left.
+        unsafe { heap.repair_for_test() };
+    }
+}
+
+/// The time that a thread has had a CPU, in nanoseconds.
+fn used_cpu() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the time is the caller's.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+#[test]
+fn the_end_of_a_heap_leaves_the_cpu_to_the_thread_that_it_waits_for() {
+    let heap = real();
+    let id = heap.make_heap(PLAIN).unwrap();
+    let block = heap.allocate_in(id, 16, 40).unwrap();
+    let tenant = heap.tenants.find(id).unwrap();
+    // A thread opens a span for it, and has no CPU.
+    tenant.rooms.lock().opening += 1;
+    thread::scope(|scope| {
+        let end = scope.spawn(|| {
+            let before = used_cpu();
+            heap.end_heap(id, Ending::FreeAll).unwrap();
+            used_cpu() - before
+        });
+        thread::sleep(std::time::Duration::from_millis(400));
+        tenant.rooms.lock().opening -= 1;
+        let used = end.join().unwrap();
+        assert!(used < 200_000_000, "{used} ns of 400 ms");
+    });
+    assert_eq!(heap.owner_heap(block), None);
+    heap.verify();
 }
