@@ -1,6 +1,6 @@
 // A child of fork, or of _Fork, of a process whose threads make, use and end heaps at once has heaps that it can use, ask about,
 // reset and end, in a scope or not; the argument says how many.
-// on: preload locked registered static
+// on: preload locked registered hardened static
 // args: 60
 // args.kernels: 10
 // limit: 240

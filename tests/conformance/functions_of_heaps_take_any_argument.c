@@ -1,6 +1,6 @@
 // Functions for heaps refuse names, sizes, alignments, options and modes that mean nothing, and change nothing then; scopes that
 // are left out of order, or were never entered, harm nothing.
-// on: preload locked registered static
+// on: preload locked registered hardened static
 #include "heaps.h"
 
 static const vcm_heap NO_HEAPS[] = {0, 2, 77, UINT32_MAX, UINT64_MAX, (vcm_heap)1 << 32, ((vcm_heap)1 << 63) | 1};

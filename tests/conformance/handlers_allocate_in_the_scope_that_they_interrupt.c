@@ -1,6 +1,6 @@
 // Handlers of signals that interrupt threads in a scope, at any instruction, allocate, free, enter scopes of their own and ask for
 // figures; blocks keep their contents, and the scope is as it was.
-// on: preload locked registered static
+// on: preload locked registered hardened static
 // limit: 240
 #include "heaps.h"
 #include <pthread.h>

@@ -1,6 +1,6 @@
 // Where the system gives no more memory, heaps give null and ENOMEM, can be ended in each way, and go on when there is some again:
 // under a limit of addresses, and where a filter refuses mmap, mprotect and madvise.
-// on: preload locked registered static
+// on: preload locked registered hardened static
 // limit: 240
 #include "filter.h"
 #include "heaps.h"

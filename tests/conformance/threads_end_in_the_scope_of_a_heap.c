@@ -1,6 +1,6 @@
 // Thousands of threads end in the scope of one of a thousand heaps, some with destructors that allocate; the next threads begin with
 // the process's own heap, and the heaps end in each way with nothing lost. The argument is the number of threads.
-// on: preload locked registered static
+// on: preload locked registered hardened static
 // args: 20000
 // args.locked: 5000
 // args.registered: 5000

@@ -7,7 +7,7 @@
 //! registers.
 
 use super::frame::{self, FRONT, Frame, Plain, TAIL_LEAST};
-use super::states::{Mark, State};
+use super::states::{Mark, State, handed_out_twice};
 use super::zeros;
 use super::{GUARDED_FROM, Hardened};
 use crate::base::fault::Maker;
@@ -41,11 +41,15 @@ impl<O: Os> Hardened<O> {
         if !unsafe { zeros::is_zero(start, length) } {
             self.stop_changed(start, class)
         }
-        if !self.mark_of(user).is_some_and(|mark| mark.hand_out(State::Live)) {
+        let Some(mark) = self.mark_of(user) else {
             return self.make_unmarked(start, class, bytes, maker);
-        }
+        };
         // SAFETY: the block is ours and so long.
         unsafe { frame::write_usual(secret, user, bytes, maker, length - FRONT - bytes) };
+        // Last: a child, and the end of a heap, find the frame of each live block.
+        if !mark.hand_out(State::Live) {
+            self.stop_twice(user)
+        }
         user
     }
 
@@ -65,7 +69,13 @@ impl<O: Os> Hardened<O> {
         self.heap.note_made(block, bytes)
     }
 
-    /// A block whose mark was there already, or cannot be had: the ordinary way does the same and says what it is.
+    #[cold]
+    #[inline(never)]
+    fn stop_twice(&self, user: usize) -> ! {
+        self.heap.abort_for(handed_out_twice(user))
+    }
+
+    /// A block whose mark cannot be had: the ordinary way does the same.
     #[cold]
     #[inline(never)]
     fn make_unmarked(&self, start: usize, class: SizeClass, bytes: usize, maker: Maker) -> usize {

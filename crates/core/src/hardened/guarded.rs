@@ -12,7 +12,7 @@
 use super::fences::{Closed, Fence};
 use super::frame::{self, FRONT, Frame};
 use super::layout::{Layout, run_align};
-use super::states::State;
+use super::states::{State, handed_out_twice};
 use super::zeros;
 use super::{Hardened, Live, Of, drawn};
 use crate::base::Fresh;
@@ -98,13 +98,13 @@ impl<O: Os> Hardened<O> {
         let Some(fresh) = fresh else { return Ok(0) };
         let run = fresh.address;
         let user = run + layout.user;
-        if !self.hand_out(user, State::Live)? {
+        let Some(mark) = self.mark_of(user) else {
             match reused {
                 Some((closed, _)) => self.stuck.put(closed.word(), self.open_part(layout.body, layout.guard)),
                 None => self.heap.free(run),
             }
             return Ok(0);
-        }
+        };
         let are_gone = self.clear(fresh, layout, reused.is_none() && may_fence);
         let fenced = match reused {
             Some((closed, _)) => closed.fence,
@@ -119,7 +119,7 @@ impl<O: Os> Hardened<O> {
         let frame = Frame { fenced, further, ..Frame::asked_for(align, bytes) };
         // SAFETY: the block and what lies around it up to the guards is ours.
         unsafe { frame::write(self.secret(), user, frame, layout.guard - layout.user - bytes) };
-        Ok(user)
+        if mark.hand_out(State::Live) { Ok(user) } else { Err(handed_out_twice(user)) }
     }
 
     /// Makes memory that others used before read as zeros. It was cleared when it was freed, but a stray write may have hit it

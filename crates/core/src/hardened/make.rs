@@ -1,6 +1,7 @@
 //! Making a block: memory of a class or a run, its mark, its frame.
 
 use super::frame::{self, FRONT, Frame, TAIL_LEAST};
+use super::states::handed_out_twice;
 use super::zeros;
 use super::{GUARDED_FROM, Hardened, Live, MOST_SMALL, MOST_SMALL_ALIGN, Of};
 use crate::base::PAGE_BYTES;
@@ -41,14 +42,15 @@ impl<O: Os> Hardened<O> {
         let (front, bytes) = (frame.front(), frame.bytes);
         let user = start + front;
         let live = Live { user, class, frame };
-        if !self.hand_out(user, live.state())? {
+        let Some(mark) = self.mark_of(user) else {
             self.heap.free(start);
             return Ok(0);
-        }
+        };
         let room = if frame.behind { self.room(&live) } else { class.block_bytes() - front - bytes };
         // SAFETY: the block is ours and so long.
         unsafe { frame::write(self.secret(), user, frame, room) };
-        Ok(user)
+        // Last: a child, and the end of a heap, find the frame of each live block.
+        if mark.hand_out(live.state()) { Ok(user) } else { Err(handed_out_twice(user)) }
     }
 
     /// Whether pages of a block that are not in memory are brought in before it is looked at. If memory is plenty, a

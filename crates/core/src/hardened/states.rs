@@ -80,22 +80,18 @@ impl Mark<'_> {
     }
 }
 
+/// The misuse where `Mark::hand_out` says false.
+#[cold]
+pub fn handed_out_twice(user: usize) -> Misuse {
+    Misuse::at(Fault::HandedOutTwice, user)
+}
+
 impl<O: Os> Hardened<O> {
     /// None outside the heap's range.
     #[inline(always)]
     pub(super) fn mark_of(&self, address: usize) -> Option<Mark<'_>> {
         let half = (address / MIN_ALIGN % 2) as u8 * (STATE + 1);
         self.heap.pages.mark_of(address).map(|byte| Mark { byte, half })
-    }
-
-    /// Marks a block live; false where there is no memory for the mark.
-    #[inline(always)]
-    pub(super) fn hand_out(&self, user: usize, live: State) -> Result<bool, Misuse> {
-        let Some(mark) = self.mark_of(user) else { return Ok(false) };
-        if mark.hand_out(live) {
-            return Ok(true);
-        }
-        Err(Misuse::at(Fault::HandedOutTwice, user))
     }
 
     pub(super) fn state_of(&self, address: usize) -> State {

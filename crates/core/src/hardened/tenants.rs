@@ -52,6 +52,8 @@ impl<O: Os> Hardened<O> {
             return Err(Refusal::Gone);
         }
         self.free_all_of(id);
+        // Spans that it keeps although they are empty go too.
+        self.heap.release_heap(id);
         Ok(())
     }
 
