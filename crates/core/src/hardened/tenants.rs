@@ -23,10 +23,15 @@ impl<O: Os> Hardened<O> {
             Ending::FreeAll if is_zombie => self.bury(id),
             // Nobody could use the blocks.
             _ if is_zombie => Err(Refusal::Gone),
-            Ending::HandOver | Ending::Drain => {
+            Ending::HandOver => {
                 // Blocks that wait are counted with their heap.
-                self.empty_quarantine_of_tenants();
+                self.empty_quarantine_of(id);
                 self.heap.end_heap(id, how)
+            }
+            Ending::Drain => {
+                self.heap.end_heap(id, how)?;
+                self.empty_quarantine_of(id);
+                Ok(())
             }
             Ending::Zombie => {
                 self.heap.end_heap(id, how)?;
@@ -66,6 +71,6 @@ impl<O: Os> Hardened<O> {
                 self.heap.obeyed(taken);
             }
         });
-        self.empty_quarantine_of_tenants();
+        self.empty_quarantine_of(id);
     }
 }

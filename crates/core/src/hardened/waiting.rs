@@ -7,11 +7,15 @@ use super::{Hardened, MOST_SMALL};
 use crate::base::fault::Misuse;
 use crate::base::sync::Ordering;
 use crate::class::SizeClass;
+use crate::heap::HeapId;
 use crate::os::Os;
 
 /// Memory is short from this part of the soft limit on that is left, and no longer when so much of it is.
 const BEGINS: usize = 16;
 const ENDS: usize = 8;
+/// How often another thread is waited for that empties the quarantine, and how long each time, in nanoseconds.
+const TRIES: u32 = 500;
+const WAIT: u64 = 20_000;
 
 impl<O: Os> Hardened<O> {
     /// Whether the heap is near its soft limit, or was and has not moved far away since. Asked for large blocks only: it takes
@@ -83,12 +87,27 @@ impl<O: Os> Hardened<O> {
         let leaving = self.of_tenants.exchange(&self.heap.os, &self.heap.cache.front, class, start);
         if leaving == 0 {
             self.heap.quarantined.count(class, true);
-            return Ok(());
+        } else {
+            self.is_untouched(leaving, class)?;
+            waits(leaving, false);
+            self.heap.os.unseen(|| self.heap.free(leaving));
         }
-        self.is_untouched(leaving, class)?;
-        waits(leaving, false);
-        self.heap.os.unseen(|| self.heap.free(leaving));
+        // Its heap may have ended, and looked before it was there.
+        if self.goes_at_once(start) {
+            self.empty_quarantine_of_tenants();
+        }
         Ok(())
+    }
+
+    /// Brings all blocks of a heap that takes no more into quarantine out of it. Another thread may be emptying that.
+    pub(super) fn empty_quarantine_of(&self, id: HeapId) {
+        for _ in 0..TRIES {
+            self.empty_quarantine_of_tenants();
+            if !self.heap.tenants.has_waiting(id) {
+                return;
+            }
+            self.heap.os.sleep(WAIT);
+        }
     }
 
     pub(super) fn empty_quarantine_of_tenants(&self) {

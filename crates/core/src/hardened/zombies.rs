@@ -25,7 +25,7 @@ impl<O: Os> Hardened<O> {
         self.note_end(id);
         // A thread that is in a block, or does not let blocks leave quarantine, keeps the memory open: then no late access is found.
         let is_alone = self.wait_for_visits(id);
-        self.empty_quarantine_of_tenants();
+        self.empty_quarantine_of(id);
         let blocks = self.heap.heap_stats(id).map_or(0, |stats| stats.live_blocks);
         if is_alone && self.count_live(id) + self.late_of(id) == blocks {
             self.close_spans_of(id);

@@ -66,6 +66,11 @@ impl<O: Os> Tenants<O> {
         Some(stats)
     }
 
+    /// Whether a policy keeps blocks of a heap back.
+    pub fn has_waiting(&self, id: HeapId) -> bool {
+        self.find(id).is_some_and(|tenant| tenant.waiting_blocks.load(Ordering::Relaxed) != 0)
+    }
+
     /// Counts a block that a policy keeps back, or no longer.
     pub fn note_waiting(&self, pages: &Pages<O>, address: usize, comes: bool) {
         let Some((id, number)) = pages.tenant_of(address) else { return };

@@ -23,6 +23,7 @@ impl<O: Os> Tenants<O> {
             .constant("tenant.peak", offset_of!(Tenant<O>, peak))
             .constant("tenant.limit", offset_of!(Tenant<O>, limit))
             .constant("tenant.refused", offset_of!(Tenant<O>, refused))
+            .constant("tenant.late", offset_of!(Tenant<O>, late))
             .constant("tenant.name", offset_of!(Tenant<O>, name))
             .constant("tenant.small_blocks", rooms + offset_of!(Rooms, live_blocks))
             .constant("tenant.small_bytes", rooms + offset_of!(Rooms, live_bytes))

@@ -39,8 +39,9 @@ pub struct TenantHeap {
     pub name: Text,
     pub id: u64,
     pub figures: Figures,
-    /// It gives no more blocks.
+    /// It gives no more blocks, and so many were freed since.
     pub drains: bool,
+    pub late_frees: u64,
 }
 
 /// The heaps that have one name, together; peaks and limits are sums.
@@ -81,8 +82,17 @@ struct Entry {
 }
 
 /// The numbers of an entry, of 8 bytes each.
-const NUMBERS: [&str; 8] =
-    ["bytes", "peak", "limit", "refused", "small_blocks", "small_bytes", "large_blocks", "large_bytes"];
+const NUMBERS: [&str; 9] = [
+    "bytes",
+    "peak",
+    "limit",
+    "refused",
+    "small_blocks",
+    "small_bytes",
+    "large_blocks",
+    "large_bytes",
+    "late",
+];
 
 impl Entry {
     /// None where the library has no such heaps, or says what cannot be.
@@ -121,6 +131,7 @@ impl Entry {
                 refused: of("refused"),
             },
             drains: state == self.drains,
+            late_frees: of("late"),
         })
     }
 }

@@ -48,7 +48,12 @@ impl<O: Os> Heap<O> {
             }
             text::put_str(sink, "  ");
             self.put_heap_name(sink, id);
-            text::put_str(sink, if stats.is_draining { " (drains)\n" } else { "\n" });
+            if stats.is_draining {
+                text::put_str(sink, " (drains, ");
+                text::put_decimal(sink, stats.late);
+                text::put_str(sink, " late frees)");
+            }
+            text::put_str(sink, "\n");
         }
     }
 
@@ -75,6 +80,7 @@ impl<O: Os> Heap<O> {
                 (",\"limit\":", stats.limit),
                 (",\"refused\":", stats.refused),
                 (",\"draining\":", u64::from(stats.is_draining)),
+                (",\"late_frees\":", stats.late),
             ] {
                 text::put_str(sink, name);
                 text::put_decimal(sink, value);

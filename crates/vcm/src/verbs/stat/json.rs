@@ -75,6 +75,7 @@ fn heap(heap: &TenantHeap) -> Value {
         "limit": figures.limit,
         "refused": figures.refused,
         "draining": u64::from(heap.drains),
+        "late_frees": heap.late_frees,
     })
 }
 

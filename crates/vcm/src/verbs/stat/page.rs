@@ -120,7 +120,10 @@ fn heaps(text: &mut String, heaps: &Heaps) {
     for heap in &heaps.largest {
         let figures = &heap.figures;
         let limit = if figures.limit == 0 { "none".to_string() } else { amount(figures.limit) };
-        let name = format!("{}{}", heap.name, if heap.drains { " (drains)" } else { "" });
+        let name = match heap.drains {
+            true => format!("{} (drains, {} late frees)", heap.name, heap.late_frees),
+            false => heap.name.to_string(),
+        };
         *text += &format!(
             "  {name:<24}{:>11}{:>11}{:>11}{limit:>11}{:>9}\n",
             amount(figures.live),
