@@ -96,7 +96,13 @@ fn allocate_in(id: HeapId, align: usize, bytes: usize) -> Result<usize, Refusal>
             .filter(|block| *block != 0)
             .ok_or(Refusal::Memory);
     }
-    heap().take_block_of(id, align, bytes)
+    heap().take_block_of(id, align, bytes).inspect(|block| counted(*block))
+}
+
+/// A block that did not come by the way of all others, which counts.
+fn counted(_block: usize) {
+    #[cfg(jemalloc)]
+    super::counted::took(_block);
 }
 
 #[cfg_attr(not(whole_paths), unsafe(no_mangle))]
@@ -111,7 +117,10 @@ pub extern "C" fn vcm_heap_calloc(id: u64, count: usize, bytes: usize) -> Pointe
             let block = undisturbed(|| blocks().allocate_zeroed(1, total));
             answered(Some(block).filter(|block| *block != 0).ok_or(Refusal::Memory))
         }
-        Some(total) => answered(undisturbed(|| heap().take_zeroed_block_of(HeapId(id), MIN_ALIGN, total))),
+        Some(total) => {
+            let taken = undisturbed(|| heap().take_zeroed_block_of(HeapId(id), MIN_ALIGN, total));
+            answered(taken.inspect(|block| counted(*block)))
+        }
         None => answered(Err(Refusal::Memory)),
     }
 }
