@@ -267,7 +267,8 @@ impl Blocks for Counted {
     }
 
     fn allocate_slow(&self, bytes: usize) -> usize {
-        took(Blocks::allocate_slow(heap(), bytes))
+        // A request for nothing gets the least block: programs read of it what `malloc_usable_size` tells.
+        took(if bytes == 0 { Blocks::allocate(heap(), 1) } else { Blocks::allocate_slow(heap(), bytes) })
     }
 
     #[inline(always)]
@@ -276,15 +277,18 @@ impl Blocks for Counted {
     }
 
     fn allocate_aligned(&self, align: usize, bytes: usize) -> usize {
-        took(Blocks::allocate_aligned(heap(), align, bytes))
+        took(Blocks::allocate_aligned(heap(), align, bytes.max(1)))
     }
 
     fn allocate_aligned_fast(&self, align: usize, bytes: usize) -> usize {
-        took(Blocks::allocate_aligned_fast(heap(), align, bytes))
+        took(Blocks::allocate_aligned_fast(heap(), align, bytes.max(1)))
     }
 
     fn allocate_zeroed(&self, count: usize, bytes: usize) -> usize {
-        took(Blocks::allocate_zeroed(heap(), count, bytes))
+        match count.checked_mul(bytes) {
+            Some(0) => took(Blocks::allocate_zeroed(heap(), 1, 1)),
+            _ => took(Blocks::allocate_zeroed(heap(), count, bytes)),
+        }
     }
 
     #[inline(always)]
@@ -293,17 +297,17 @@ impl Blocks for Counted {
     }
 
     fn allocate_aligned_zeroed(&self, align: usize, bytes: usize) -> usize {
-        took(Blocks::allocate_aligned_zeroed(heap(), align, bytes))
+        took(Blocks::allocate_aligned_zeroed(heap(), align, bytes.max(1)))
     }
 
     fn reallocate(&self, address: usize, bytes: usize) -> usize {
         let before = heap().known_bytes(address);
-        resized(before, Blocks::reallocate(heap(), address, bytes))
+        resized(before, Blocks::reallocate(heap(), address, bytes.max(1)))
     }
 
     fn reallocate_aligned(&self, address: usize, align: usize, bytes: usize) -> usize {
         let before = heap().known_bytes(address);
-        resized(before, Blocks::reallocate_aligned(heap(), address, align, bytes))
+        resized(before, Blocks::reallocate_aligned(heap(), address, align, bytes.max(1)))
     }
 
     fn resize_in_place(&self, address: usize, align: usize, bytes: usize) -> bool {

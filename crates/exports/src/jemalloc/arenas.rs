@@ -83,13 +83,8 @@ pub fn create() -> Result<usize, c_int> {
         let mut text = Buffer::new(&mut name);
         put_str(&mut text, "arena ");
         put_decimal(&mut text, number as u64);
-        let made = Made {
-            name: text.as_bytes(),
-            parent: HeapId::OWN,
-            limit: None,
-            on_limit: None,
-            argument: 0,
-        };
+        let made =
+            Made { name: text.as_bytes(), parent: HeapId::OWN, limit: None, on_limit: None, argument: 0 };
         let made = undisturbed(|| heap().make_heap(made));
         arena.threads.store(0, Ordering::Relaxed);
         [&arena.dirty, &arena.muzzy].iter().for_each(|time| time.store(0, Ordering::Relaxed));

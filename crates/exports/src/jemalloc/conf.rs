@@ -2,9 +2,9 @@
 //! MALLOC_CONF, of which the later ones win. Variables VCM_* and the config file say the same more strongly.
 
 use super::arenas;
+use super::decay;
 use super::say::{self, say};
 use super::settings::{self, Form, Meaning, Setting};
-use super::decay;
 use crate::{counted, heap};
 use core::ffi::CStr;
 use core::sync::atomic::Ordering;
@@ -20,9 +20,7 @@ pub fn read() {
     say::find_message();
     let mut link = [0u8; ROOM];
     // SAFETY: a C string, and a place of so many bytes.
-    let length = unsafe {
-        libc::readlink(c"/etc/malloc.conf".as_ptr(), link.as_mut_ptr().cast(), ROOM - 1)
-    };
+    let length = unsafe { libc::readlink(c"/etc/malloc.conf".as_ptr(), link.as_mut_ptr().cast(), ROOM - 1) };
     let link = link.get(..length.max(0) as usize).unwrap_or(&[]);
     let sources: [(&str, &[u8]); 3] = [
         ("malloc_conf", say::conf_of_program().map_or(&[], CStr::to_bytes)),
@@ -31,8 +29,10 @@ pub fn read() {
     ];
     // First: it says whether the rest is told.
     for (_, text) in sources {
-        each(text, |pair| if let Ok((CONFIRM, value)) = pair {
-            settings::set("confirm_conf", i64::from(value == b"true"));
+        each(text, |pair| {
+            if let Ok((CONFIRM, value)) = pair {
+                settings::set("confirm_conf", i64::from(value == b"true"));
+            }
         });
     }
     say::IS_VERBOSE.store(settings::is_on("confirm_conf"), Ordering::Relaxed);
@@ -105,7 +105,9 @@ fn take(source: &str, pair: Pair<'_>) -> bool {
         (Meaning::Only(reason), Parsed::Number(_) | Parsed::OtherWord) => {
             without_effect(source, name, value, reason);
         }
-        (_, Parsed::Bad | Parsed::OtherWord) => return refused(b"the value cannot be read, or is out of range"),
+        (_, Parsed::Bad | Parsed::OtherWord) => {
+            return refused(b"the value cannot be read, or is out of range");
+        }
         (_, Parsed::Text) => {}
         (Meaning::Obeyed, Parsed::Number(number)) => setting.set(number),
     }

@@ -1,9 +1,9 @@
 //! mallctl, mallctlnametomib and mallctlbymib.
 
 use super::io::{Io, Outcome};
+use super::rows;
 use super::say::{self, say};
 use super::tree::{self, Act, Found, Row};
-use super::rows;
 use crate::c::Name;
 use core::ffi::{CStr, c_int, c_void};
 use core::slice;
@@ -110,6 +110,7 @@ pub unsafe extern "C" fn mallctlbymib(
         return ENOENT;
     }
     // SAFETY: by the caller's promise.
-    let (mib, io) = unsafe { (slice::from_raw_parts(mib, length), Io::new(old, old_length, new, new_length)) };
+    let (mib, io) =
+        unsafe { (slice::from_raw_parts(mib, length), Io::new(old, old_length, new, new_length)) };
     number_of(answer(tree::at(mib), &io))
 }

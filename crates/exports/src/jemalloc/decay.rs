@@ -6,8 +6,8 @@
 use super::arenas::{self, NOT_SET};
 use super::io::Outcome;
 use crate::heap;
-use libc::EFAULT;
 use core::sync::atomic::{AtomicI64, Ordering};
+use libc::EFAULT;
 use vcmalloc_core::base::text::{Buffer, put_decimal, put_str};
 use vcmalloc_core::options::{OptionId, Origin, spec};
 

@@ -113,8 +113,12 @@ pub fn arena(number: usize) -> Option<Arena> {
         return None;
     }
     match number {
-        ALL => Some(arenas::all().filter_map(|(_, id)| of(id)).fold(Arena::default(), |sum, of| of.plus(sum))
-            .plus(Arena { cached: None, ..Arena::default() })),
+        ALL => Some(
+            arenas::all()
+                .filter_map(|(_, id)| of(id))
+                .fold(Arena::default(), |sum, of| of.plus(sum))
+                .plus(Arena { cached: None, ..Arena::default() }),
+        ),
         _ => of(arenas::heap_of(number)?),
     }
 }
@@ -148,10 +152,12 @@ fn of_own() -> Arena {
         live += stats.live;
         spans += stats.bytes;
     }
-    let small: u64 = SizeClass::all().map(|class| {
-        let of = heap().class_stats(class);
-        of.live_blocks * of.block_bytes
-    }).sum();
+    let small: u64 = SizeClass::all()
+        .map(|class| {
+            let of = heap().class_stats(class);
+            of.live_blocks * of.block_bytes
+        })
+        .sum();
     let [_, active, base, ..] = of_process();
     let active = active.saturating_sub(spans);
     Arena {

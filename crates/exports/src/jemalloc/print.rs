@@ -125,14 +125,20 @@ impl Emitter<'_> {
     /// All rows with this beginning that are read only and have a value, without those that have more parts.
     fn rows(&mut self, beginning: &str, at: &Numbers) {
         for row in &ROWS {
-            let Some(name) = row.name.strip_prefix(beginning).filter(|name| !name.contains('.')) else { continue };
+            let Some(name) = row.name.strip_prefix(beginning).filter(|name| !name.as_bytes().contains(&b'.'))
+            else {
+                continue;
+            };
             let value = match row.act {
                 Act::Get(get) => get(at),
                 Act::Opt(option) => rows::option(option),
                 _ => continue,
             };
             // Programs know these as numbers that may be below zero.
-            let is_signed = name.ends_with("_ms") || name.ends_with("interval") || name.starts_with("lg_") || name.ends_with("_max");
+            let is_signed = name.ends_with("_ms")
+                || name.ends_with("interval")
+                || name.starts_with("lg_")
+                || name.ends_with("_max");
             if let Ok(value) = value {
                 self.value(name, value, is_signed);
             }
@@ -262,7 +268,9 @@ fn put_arena(emitter: &mut Emitter<'_>, name: &str, first: usize, wanted: &Wante
         emitter.open(Some("bins"), "[");
         for (bin, count) in tally.bins.iter().enumerate() {
             emitter.open(None, "{");
-            if !emitter.is_json && let Some(class) = sizes::bin(bin) {
+            if !emitter.is_json
+                && let Some(class) = sizes::bin(bin)
+            {
                 emitter.number("size", class.block_bytes() as u64);
             }
             emitter.number("curregs", *count);
@@ -294,11 +302,7 @@ fn print_to(callback: Option<Message>, argument: *mut c_void, letters: &[u8]) {
 /// # Safety
 /// `letters` is a C string or null; `callback` may be called with `argument`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn malloc_stats_print(
-    callback: Option<Message>,
-    argument: *mut c_void,
-    letters: Name,
-) {
+pub unsafe extern "C" fn malloc_stats_print(callback: Option<Message>, argument: *mut c_void, letters: Name) {
     // SAFETY: by the caller's promise.
     let letters = if letters.is_null() { &[][..] } else { unsafe { CStr::from_ptr(letters) }.to_bytes() };
     print_to(callback, argument, letters);

@@ -198,7 +198,11 @@ fn tell_leaks() -> bool {
     }
     let mut line = [0u8; 128];
     let mut text = Buffer::new(&mut line);
-    for (number, words) in [(bytes, " bytes in ~"), (blocks, " blocks live at the end, "), (stacks, " samples; jeprof reads the profile")] {
+    for (number, words) in [
+        (bytes, " bytes in ~"),
+        (blocks, " blocks live at the end, "),
+        (stacks, " samples; jeprof reads the profile"),
+    ] {
         put_decimal(&mut text, number);
         put_str(&mut text, words);
     }

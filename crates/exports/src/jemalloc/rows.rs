@@ -8,7 +8,7 @@ use crate::counted::{self, thread};
 use crate::{Blocks, blocks, heap};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};
-use libc::{EAGAIN, EFAULT, EINVAL, ENOENT, EPERM};
+use libc::{EAGAIN, EFAULT, EINVAL, ENOENT};
 use vcmalloc_core::options::{OptionId, spec};
 
 /// jemalloc's number as programs parse it, and ours behind it.
@@ -86,7 +86,8 @@ pub fn thread_name(io: &Io) -> Outcome {
     match io.take::<*mut c_char>()? {
         None => {
             let name = thread().name.load(Ordering::Relaxed);
-            let name = if name.is_null() { c"".as_ptr().expose_provenance() } else { name.expose_provenance() };
+            let name =
+                if name.is_null() { c"".as_ptr().expose_provenance() } else { name.expose_provenance() };
             io.give(Value::Word(name as u64))
         }
         Some(name) if name.is_null() => Err(EFAULT),
@@ -327,9 +328,4 @@ pub fn option(name: &str) -> Result<Value, c_int> {
         return Ok(Value::Word(decay::of_new(true) as u64));
     }
     setting.value().ok_or(ENOENT)
-}
-
-/// `arena.i.retain_grow_limit` is written by nobody: memory is mapped as it is needed.
-pub fn grow_limit(io: &Io) -> Outcome {
-    if io.is_written() { Err(EPERM) } else { Err(ENOENT) }
 }

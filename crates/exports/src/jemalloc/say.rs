@@ -44,7 +44,8 @@ pub fn find_message() {
 
 fn message() -> Option<Message> {
     let place = PLACE.load(Ordering::Relaxed);
-    let place = if place.is_null() { (&raw const malloc_message).cast::<c_void>() } else { place.cast_const() };
+    let place =
+        if place.is_null() { (&raw const malloc_message).cast::<c_void>() } else { place.cast_const() };
     // SAFETY: a pointer to a function of this type, or null, which is None.
     unsafe { place.cast::<Option<Message>>().read_volatile() }
 }

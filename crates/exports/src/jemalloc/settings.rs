@@ -59,7 +59,9 @@ impl Text {
 
     /// What does not fit is cut.
     pub fn set(&self, text: &[u8]) {
-        for (place, byte) in self.bytes.iter().take(Text::ROOM - 1).zip(text.iter().chain(core::iter::repeat(&0))) {
+        for (place, byte) in
+            self.bytes.iter().take(Text::ROOM - 1).zip(text.iter().chain(core::iter::repeat(&0)))
+        {
             place.store(*byte, Ordering::Relaxed);
         }
     }
@@ -75,8 +77,10 @@ pub static PROF_PREFIX: Text = Text::new("jeprof");
 pub static STATS_PRINT_OPTS: Text = Text::new("");
 pub static STATS_INTERVAL_OPTS: Text = Text::new("");
 
-const CACHES: &str = "caches belong to virtual CPUs and fit themselves to their misses; VCM_CACHE_LIMIT bounds them all";
-const ONE_HEAP: &str = "one heap serves all threads, whose caches belong to virtual CPUs; it needs no more arenas";
+const CACHES: &str =
+    "caches belong to virtual CPUs and fit themselves to their misses; VCM_CACHE_LIMIT bounds them all";
+const ONE_HEAP: &str =
+    "one heap serves all threads, whose caches belong to virtual CPUs; it needs no more arenas";
 const PAGES: &str = "pages come from one map of huge pages; VCM_HUGE_PAGES=off keeps small ones";
 const SPANS: &str = "each class has its length of spans";
 const GUARDS: &str = "VCM_GUARDED_RATE has allocations between guard pages, libvcmalloc-hardened.so more";
@@ -97,7 +101,12 @@ use Form::{Bool, Other, Signed, Size, U32, Word};
 
 /// In the order of jemalloc's tree; behind them those that it only takes.
 pub static SETTINGS: [Setting; 76] = [
-    setting("abort", Bool, 0, Only("a misuse stops the process in any case; abort_conf:true does so for bad options")),
+    setting(
+        "abort",
+        Bool,
+        0,
+        Only("a misuse stops the process in any case; abort_conf:true does so for bad options"),
+    ),
     setting("abort_conf", Bool, 0, Obeyed),
     setting("cache_oblivious", Bool, 0, Only("large blocks begin at units")),
     setting("trust_madvise", Bool, 0, Obeyed),
@@ -156,7 +165,12 @@ pub static SETTINGS: [Setting; 76] = [
     setting("prof_final", Bool, 0, Obeyed),
     setting("prof_leak", Bool, 0, Obeyed),
     setting("prof_leak_error", Bool, 0, Obeyed),
-    setting("prof_accum", Bool, 0, Only("profiles have what lives; 'vcm profile --allocated' has what was ever allocated")),
+    setting(
+        "prof_accum",
+        Bool,
+        0,
+        Only("profiles have what lives; 'vcm profile --allocated' has what was ever allocated"),
+    ),
     setting("prof_recent_alloc_max", Signed(-1, BOTH), 0, Only(RECORDS)),
     setting("prof_stats", Bool, 0, Only("'vcm stat' has the classes")),
     setting("prof_sys_thread_name", Bool, 0, Only("profiles do not tell threads apart")),
@@ -170,7 +184,12 @@ pub static SETTINGS: [Setting; 76] = [
     setting("lg_tcache_max", Other, 0, Absent(CACHES)),
     setting("hpa_hugification_threshold_ratio", Other, 0, Absent(PAGES)),
     setting("prof_log", Other, 0, Absent(RECORDS)),
-    setting("prof_unbias", Other, 0, Absent("profiles have bytes as they were asked for; readers weigh them")),
+    setting(
+        "prof_unbias",
+        Other,
+        0,
+        Absent("profiles have bytes as they were asked for; readers weigh them"),
+    ),
     setting("log", Other, 0, Absent(NOT_BUILT)),
     setting("san_guard_small", Other, 0, Absent(GUARDS)),
     setting("san_guard_large", Other, 0, Absent(GUARDS)),

@@ -60,7 +60,13 @@ const TABLE: [Row; 395] = [
     row("thread.tcache.enabled", Own(|_, io| rows::cache_enabled(io))),
     row("thread.tcache.flush", Own(|_, io| rows::cache_flush(io))),
     row("thread.peak.read", Get(|_| Ok(Value::Word(thread().peak())))),
-    row("thread.peak.reset", Call(|_| { thread().forget_peak(); Ok(()) })),
+    row(
+        "thread.peak.reset",
+        Call(|_| {
+            thread().forget_peak();
+            Ok(())
+        }),
+    ),
     row("thread.prof.name", Own(|_, io| rows::thread_name(io))),
     row("thread.prof.active", Own(|_, io| rows::thread_sampled(io))),
     row("thread.idle", Own(|_, io| rows::thread_idle(io))),
@@ -316,7 +322,10 @@ const TABLE: [Row; 395] = [
     row("stats.arenas.#.lextents.#.nmalloc", Absent(COUNTS)),
     row("stats.arenas.#.lextents.#.ndalloc", Absent(COUNTS)),
     row("stats.arenas.#.lextents.#.nrequests", Absent(COUNTS)),
-    row("stats.arenas.#.lextents.#.curlextents", Get(|at| known(figures::blocks_of_length(at.first, at.second)))),
+    row(
+        "stats.arenas.#.lextents.#.curlextents",
+        Get(|at| known(figures::blocks_of_length(at.first, at.second))),
+    ),
     row("stats.arenas.#.extents.#.ndirty", Absent(ONE_MAP)),
     row("stats.arenas.#.extents.#.nmuzzy", Absent(ONE_MAP)),
     row("stats.arenas.#.extents.#.nretained", Absent(ONE_MAP)),
@@ -540,8 +549,9 @@ static FIRST: [[u16; DEPTH]; TABLE.len()] = {
     first
 };
 
-fn parts(name: &'static str) -> impl Iterator<Item = &'static str> {
-    name.split('.')
+/// Bytes: to split a text is code that could panic.
+fn parts(name: &'static str) -> impl Iterator<Item = &'static [u8]> {
+    name.as_bytes().split(|byte| *byte == b'.')
 }
 
 fn first(row: usize, part: usize) -> Option<usize> {
@@ -559,7 +569,8 @@ fn is_in_bounds(name: &str, number: usize, is_second: bool) -> bool {
     } else if name.starts_with("stats.arenas.") || name.starts_with("experimental.arenas.") {
         number == ALL || arenas::heap_of(number).is_some()
     } else {
-        number < if name.contains("bin") { BINS } else { LENGTHS }
+        let is_bin = name.starts_with("arenas.bin.") || name.starts_with("prof.stats.bins.");
+        number < if is_bin { BINS } else { LENGTHS }
     }
 }
 
@@ -582,7 +593,7 @@ impl Found {
         let mut numbers = [self.numbers.first, self.numbers.second].into_iter();
         for (part, text) in parts(row.name).take(self.parts).enumerate() {
             let place = match text {
-                "#" => numbers.next().unwrap_or(0),
+                b"#" => numbers.next().unwrap_or(0),
                 _ => first(self.row, part).unwrap_or(0),
             };
             mib(part, place);
@@ -604,12 +615,12 @@ fn matches(row: usize, name: &[u8]) -> Option<Found> {
     let mut is_second = false;
     for part in name.split(|byte| *byte == b'.') {
         match known.next()? {
-            "#" => {
+            b"#" => {
                 let number = decimal(part).filter(|number| is_in_bounds(own, *number, is_second))?;
                 *(if is_second { &mut found.numbers.second } else { &mut found.numbers.first }) = number;
                 is_second = true;
             }
-            own if own.as_bytes() == part => {}
+            own if own == part => {}
             _ => return None,
         }
         found.parts += 1;
@@ -635,7 +646,7 @@ pub fn at(mib: &[usize]) -> Option<Found> {
     let mut found = Found { row, parts: mib.len(), numbers: Numbers::default() };
     let mut is_second = false;
     for (part, (text, place)) in parts(own).zip(mib).enumerate() {
-        if text == "#" {
+        if text == b"#" {
             if !is_in_bounds(own, *place, is_second) {
                 return None;
             }
