@@ -117,10 +117,10 @@ fn keep_name(name: *const c_char) -> Outcome {
 
 pub fn thread_sampled(io: &Io) -> Outcome {
     let before = prof::is_told() && threads::is_sampled();
+    if io.is_written() {
+        only_if_told()?;
+    }
     if let Some(wanted) = io.take_bool()? {
-        if !prof::is_told() {
-            return Err(ENOENT);
-        }
         // Samples are taken of all threads, or of none.
         if !wanted {
             return Err(EAGAIN);
@@ -249,8 +249,10 @@ pub fn lookup(io: &Io) -> Outcome {
 
 /// A switch of the profile, which is off and cannot be set in a program that was not started with it.
 fn switch(io: &Io, get: fn() -> bool, set: fn(bool) -> bool) -> Outcome {
+    if io.is_written() {
+        only_if_told()?;
+    }
     let before = match io.take_bool()? {
-        Some(_) if !prof::is_told() => return Err(ENOENT),
         Some(wanted) => set(wanted),
         None => prof::is_told() && get(),
     };
@@ -271,8 +273,10 @@ pub fn prof_gdump(io: &Io) -> Outcome {
 
 /// Samples are taken of all threads, or of none.
 pub fn thread_active_init(io: &Io) -> Outcome {
+    if io.is_written() {
+        only_if_told()?;
+    }
     match io.take_bool()? {
-        Some(_) if !prof::is_told() => Err(ENOENT),
         Some(false) => Err(EAGAIN),
         _ => io.give(Value::Bool(prof::is_told())),
     }
