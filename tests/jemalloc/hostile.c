@@ -12,7 +12,6 @@ static uint64_t number(void) {
     return seed ^= seed << 17;
 }
 
-// jemalloc reads what null leads to, and places that are longer than names.
 static void nulls(void) {
     size_t mib[64] = {0}, length = 8;
     char value[8];
@@ -112,10 +111,10 @@ static void handler(int signal) {
 
 static void handlers(void) {
     signal(SIGALRM, handler);
-    struct itimerval often = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
+    struct itimerval often = {{0, 1000}, {0, 1000}}, never = {{0, 0}, {0, 0}};
     setitimer(ITIMER_REAL, &often, NULL);
     void *held[64] = {NULL};
-    while (handled < 2000) {
+    while (handled < 1000) {
         void **place = &held[number() % 64];
         free(*place);
         *place = malloc(number() % 5 ? number() % 2000 : number() % 2000000);
@@ -161,16 +160,16 @@ static void ignores(void *opaque, const char *text) {
 }
 
 int main(void) {
-    malloc_message = ignores;
     static int lines;
     malloc_stats_print(ignores, &lines, NULL);
     EXPECT(lines > 0, "statistics");
-    malloc_message = NULL;
-    if (is_ours()) {
-        nulls();
-        places();
-        handlers();
+    // jemalloc reads what null leads to, waits for itself in handlers, and crashes where an arena ends while figures are read.
+    if (!is_ours()) {
+        return 0;
     }
+    nulls();
+    places();
+    handlers();
     threads();
     freopen("/dev/null", "w", stderr);
     children();

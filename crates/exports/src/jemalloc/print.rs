@@ -3,6 +3,7 @@
 //! A figure without a true value is left out, never zero.
 
 use super::arenas::{self, ALL};
+use super::figures::Figure;
 use super::io::{Numbers, Value};
 use super::say::{self, Message};
 use super::sizes::{self, BINS, LENGTHS};
@@ -234,8 +235,29 @@ fn put_object(emitter: &mut Emitter<'_>, beginning: &str, at: &Numbers) {
     emitter.close("}");
 }
 
+/// The sums on one line, as readers of jemalloc's text look for them.
+fn put_sums(emitter: &mut Emitter<'_>) {
+    emitter.indent();
+    let sums = [
+        ("Allocated: ", Figure::Allocated),
+        (", active: ", Figure::Active),
+        (", metadata: ", Figure::Metadata),
+        (" (n_thp 0), resident: ", Figure::Resident),
+        (", mapped: ", Figure::Mapped),
+        (", retained: ", Figure::Retained),
+    ];
+    for (name, figure) in sums {
+        put_str(emitter.sink, name);
+        put_decimal(emitter.sink, figures::get(figure).unwrap_or(0));
+    }
+    put_str(emitter.sink, "\n");
+}
+
 fn put_stats(emitter: &mut Emitter<'_>, wanted: &Wanted) {
     let none = Numbers::default();
+    if !emitter.is_json {
+        put_sums(emitter);
+    }
     emitter.open(Some("stats"), "{");
     emitter.rows("stats.", &none);
     emitter.group("background_thread", "stats.background_thread.", &none);

@@ -606,26 +606,43 @@ pub fn find(name: &[u8]) -> Option<Found> {
     if name.len() > 255 {
         return None;
     }
-    (0..ROWS.len()).find_map(|row| matches(row, name))
+    let mut row = 0;
+    while row < ROWS.len() {
+        match matches(row, name) {
+            Ok(found) => return Some(found),
+            // All names that begin so are passed over.
+            Err(part) => {
+                let begins = first(row, part);
+                row += 1;
+                while row < ROWS.len() && first(row, part) == begins {
+                    row += 1;
+                }
+            }
+        }
+    }
+    None
 }
 
-fn matches(row: usize, name: &[u8]) -> Option<Found> {
-    let own = ROWS.get(row)?.name;
+/// A row that a name leads to; the part in which they differ where it does not.
+fn matches(row: usize, name: &[u8]) -> Result<Found, usize> {
+    let own = ROWS.get(row).map_or("", |row| row.name);
     let (mut known, mut found) = (parts(own), Found { row, parts: 0, numbers: Numbers::default() });
     let mut is_second = false;
     for part in name.split(|byte| *byte == b'.') {
-        match known.next()? {
+        let differ = found.parts.min(DEPTH - 1);
+        match known.next().ok_or(differ)? {
             b"#" => {
-                let number = decimal(part).filter(|number| is_in_bounds(own, *number, is_second))?;
+                let number = decimal(part).filter(|number| is_in_bounds(own, *number, is_second));
+                let number = number.ok_or(differ)?;
                 *(if is_second { &mut found.numbers.second } else { &mut found.numbers.first }) = number;
                 is_second = true;
             }
             own if own == part => {}
-            _ => return None,
+            _ => return Err(differ),
         }
         found.parts += 1;
     }
-    Some(found)
+    Ok(found)
 }
 
 fn decimal(text: &[u8]) -> Option<usize> {
