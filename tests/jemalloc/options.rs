@@ -89,7 +89,9 @@ pub fn each() -> Result<(), String> {
         }
     }
     // A value that is in force anyway.
-    for conf in ["narenas:1", "tcache:true", "retain:true", "junk:false", "hpa:false", "percpu_arena:disabled"] {
+    for conf in
+        ["narenas:1", "tcache:true", "retain:true", "junk:false", "hpa:false", "percpu_arena:disabled"]
+    {
         expect(On::Ours, "options.c", conf, &[], "")?;
     }
     Ok(())
@@ -104,7 +106,10 @@ pub fn places() -> Result<(), String> {
     }
     // Our own variables are stronger.
     let mut command = On::Ours.command("options.c")?;
-    command.arg("z:arena.0.dirty_decay_ms").env("MALLOC_CONF", "muzzy_decay_ms:5").env("VCM_RELEASE_DELAY", "7s");
+    command
+        .arg("z:arena.0.dirty_decay_ms")
+        .env("MALLOC_CONF", "muzzy_decay_ms:5")
+        .env("VCM_RELEASE_DELAY", "7s");
     let finished = run(&mut command, Duration::from_secs(60))?;
     match finished.text().trim() == "arena.0.dirty_decay_ms=7000" {
         true => Ok(()),

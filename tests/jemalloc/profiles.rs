@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use vcmalloc_tests::{library, run};
+use vcmalloc_tests::run;
 
 use super::{On, program};
 
@@ -64,26 +64,24 @@ fn most_of(profile: &str) -> Result<(f64, String), String> {
     first.ok_or_else(|| format!("no line of a function in\n{text}{}", finished.complaints))
 }
 
-/// Python allocates some 100 MB, a little at a time.
-fn python(conf: &str, folder: &TempDir) -> Result<Vec<String>, String> {
-    let mut command = Command::new("python3");
-    command.args(["-c", "kept = [bytearray(100000) for _ in range(1000)]"]).current_dir(folder.path());
-    command.env("LD_PRELOAD", library::jemalloc()?).env("MALLOC_CONF", conf);
-    let finished = run(&mut command, Duration::from_secs(100))?;
-    finished.succeeded()?;
-    files(folder)
+/// The files of a program that allocates 100 MB, a little at a time.
+fn of_growing(conf: &str) -> Result<Vec<String>, String> {
+    let folder = folder()?;
+    let mut command = On::Ours.command("leaky.c")?;
+    command.current_dir(folder.path()).env("MALLOC_CONF", conf);
+    run(&mut command, Duration::from_secs(100))?.succeeded()?;
+    files(&folder)
 }
 
 pub fn at_their_times() -> Result<(), String> {
-    let folder = folder()?;
-    let names = python("prof:true,lg_prof_interval:24,prof_final:true,prof_prefix:x", &folder)?;
+    let names = of_growing("prof:true,lg_prof_interval:24,prof_final:true,prof_prefix:x")?;
     let of = |kind: &str| names.iter().filter(|name| name.contains(kind)).count();
-    // 100 MB in steps of 16, and what Python itself takes.
-    if !(5..=12).contains(&of(".i")) || of(".f.heap") != 1 || names.iter().any(|name| !name.starts_with("x.")) {
+    // 100 MB in steps of 16 MiB.
+    if !(4..=8).contains(&of(".i")) || of(".f.heap") != 1 || names.iter().any(|name| !name.starts_with("x."))
+    {
         return Err(format!("{names:?}"));
     }
-    let folder = self::folder()?;
-    let names = python("prof:true,prof_gdump:true", &folder)?;
+    let names = of_growing("prof:true,prof_gdump:true")?;
     match names.iter().filter(|name| name.starts_with("jeprof.") && name.contains(".u")).count() {
         5.. => Ok(()),
         _ => Err(format!("{names:?}")),

@@ -3,7 +3,7 @@
 use super::io::{Io, Outcome};
 use super::rows;
 use super::say::{self, say};
-use super::tree::{self, Act, Found, Row};
+use super::tree::{self, Act, Place, Row};
 use crate::c::Name;
 use core::ffi::{CStr, c_int, c_void};
 use core::slice;
@@ -13,7 +13,7 @@ use libc::{EINVAL, ENOENT};
 /// Rows whose lack of an answer was told.
 static TOLD: [AtomicU64; 8] = [const { AtomicU64::new(0) }; 8];
 
-fn answer(found: Option<Found>, io: &Io) -> Outcome {
+fn answer(found: Option<Place>, io: &Io) -> Outcome {
     let found = found.ok_or(ENOENT)?;
     let row = found.whole().ok_or(ENOENT)?;
     match row.act {

@@ -575,13 +575,13 @@ fn is_in_bounds(name: &str, number: usize, is_second: bool) -> bool {
 }
 
 /// A row, as far as a name or a place leads: how many of its parts, and the numbers in them.
-pub struct Found {
+pub struct Place {
     pub row: usize,
     pub parts: usize,
     pub numbers: Numbers,
 }
 
-impl Found {
+impl Place {
     /// The row, where the name is a whole one.
     pub fn whole(&self) -> Option<&'static Row> {
         ROWS.get(self.row).filter(|row| parts(row.name).count() == self.parts)
@@ -602,7 +602,7 @@ impl Found {
 }
 
 /// Follows a name; none where there is no such name or number.
-pub fn find(name: &[u8]) -> Option<Found> {
+pub fn find(name: &[u8]) -> Option<Place> {
     if name.len() > 255 {
         return None;
     }
@@ -624,9 +624,9 @@ pub fn find(name: &[u8]) -> Option<Found> {
 }
 
 /// A row that a name leads to; the part in which they differ where it does not.
-fn matches(row: usize, name: &[u8]) -> Result<Found, usize> {
+fn matches(row: usize, name: &[u8]) -> Result<Place, usize> {
     let own = ROWS.get(row).map_or("", |row| row.name);
-    let (mut known, mut found) = (parts(own), Found { row, parts: 0, numbers: Numbers::default() });
+    let (mut known, mut found) = (parts(own), Place { row, parts: 0, numbers: Numbers::default() });
     let mut is_second = false;
     for part in name.split(|byte| *byte == b'.') {
         let differ = found.parts.min(DEPTH - 1);
@@ -654,13 +654,13 @@ fn decimal(text: &[u8]) -> Option<usize> {
 }
 
 /// Follows a place, which must be a whole one.
-pub fn at(mib: &[usize]) -> Option<Found> {
+pub fn at(mib: &[usize]) -> Option<Place> {
     let row = *mib.last()?;
     let own = ROWS.get(row)?.name;
     if parts(own).count() != mib.len() {
         return None;
     }
-    let mut found = Found { row, parts: mib.len(), numbers: Numbers::default() };
+    let mut found = Place { row, parts: mib.len(), numbers: Numbers::default() };
     let mut is_second = false;
     for (part, (text, place)) in parts(own).zip(mib).enumerate() {
         if text == b"#" {
