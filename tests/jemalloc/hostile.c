@@ -55,6 +55,27 @@ static void places(void) {
     }
 }
 
+// Names with a byte more, less or another.
+static void names(void) {
+    static const char *const known[] = {"stats.arenas.0.bins.3.curregs", "arena.0.dirty_decay_ms", "opt.narenas",
+        "thread.tcache.enabled", "arenas.bin.17.slab_size", "stats.arenas.4096.lextents.12.curlextents", "prof.active"};
+    for (int round = 0; round < 200000; round++) {
+        char name[64], value[16];
+        size_t length = number() % 10;
+        snprintf(name, sizeof name, "%s", known[number() % (sizeof known / sizeof *known)]);
+        for (int change = number() % 4; change >= 0; change--) {
+            name[number() % (strlen(name) + 1)] = number() % 4 ? "0123456789.#"[number() % 12] : (char)number();
+            name[sizeof name - 1] = 0;
+        }
+        int error = mallctl(name, value, &length, NULL, 0);
+        EXPECT(error == 0 || error == ENOENT || error == EINVAL || error == EPERM || error == EFAULT, "%s: %d", name, error);
+        size_t mib[8], parts = number() % 9;
+        if (mallctlnametomib(name, mib, &parts) == 0) {
+            mallctlbymib(mib, parts, value, &length, NULL, 0);
+        }
+    }
+}
+
 static void *asks(void *unused) {
     (void)unused;
     for (int round = 0; round < 300; round++) {
@@ -169,6 +190,7 @@ int main(void) {
     }
     nulls();
     places();
+    names();
     handlers();
     threads();
     freopen("/dev/null", "w", stderr);

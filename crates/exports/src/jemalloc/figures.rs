@@ -21,6 +21,14 @@ pub fn begin() {
     BEGUN.store(heap().os().now(), Ordering::Relaxed);
 }
 
+/// Nanoseconds since then; none have passed where a library that is loaded before asks.
+fn age() -> u64 {
+    match BEGUN.load(Ordering::Relaxed) {
+        0 => 0,
+        begun => heap().os().now().saturating_sub(begun),
+    }
+}
+
 /// The figures of `stats`, in the order of the picture.
 #[derive(Clone, Copy)]
 #[repr(usize)]
@@ -170,7 +178,7 @@ fn of_own() -> Arena {
         base,
         resident: active + pages.free + base,
         cached: Some(tiers.vcpu_caches + tiers.transfer),
-        uptime: heap().os().now().saturating_sub(BEGUN.load(Ordering::Relaxed)),
+        uptime: age(),
     }
 }
 
@@ -290,8 +298,7 @@ pub fn janitors() -> u32 {
 /// How often the janitor, or a slow path in its place, looked; and nanoseconds between two times.
 pub fn runs() -> (u64, u64) {
     let ticks = heap().maintenance().ticks;
-    let age = heap().os().now().saturating_sub(BEGUN.load(Ordering::Relaxed));
-    (ticks, age.checked_div(ticks).unwrap_or(0))
+    (ticks, age().checked_div(ticks).unwrap_or(0))
 }
 
 /// The pages that went to the system since the start.

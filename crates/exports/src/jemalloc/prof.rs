@@ -175,7 +175,9 @@ pub fn end_as_told() {
     }
     dump_as(Kind::AtEnd);
     let is_error = settings::is_on("prof_leak_error");
-    if (is_error || settings::is_on("prof_leak")) && tell_leaks() && is_error {
+    let is_told = is_error || settings::is_on("prof_leak");
+    let leaks = is_told && tell_leaks();
+    if leaks && is_error {
         // The C library would do it after us.
         // SAFETY: null is every stream.
         unsafe {
