@@ -1,9 +1,10 @@
 //! mallctl, mallctlnametomib and mallctlbymib.
 
 use super::io::{Io, Outcome};
+use super::names::{Act, Row};
 use super::rows;
 use super::say::{self, say};
-use super::tree::{self, Act, Place, Row};
+use super::tree::{self, Place};
 use crate::c::Name;
 use core::ffi::{CStr, c_int, c_void};
 use core::slice;

@@ -5,7 +5,8 @@
 //! ```text
 //! marks                       what follows when threads have taken so many bytes
 //! ctl print                   mallctl and its sisters; malloc_stats_print
-//! tree                        every name, its type and what answers
+//! tree                        names and their places
+//! names                       every name, its type and what answers
 //! blocks rows                 mallocx and its family with arenas; what the rows of the tree do
 //! conf prof threads           the options as they are given; the profile and its files; the arenas of threads
 //! figures dump decay          figures of the heap and of arenas; a profile's file; times of decay
@@ -26,6 +27,7 @@ mod dump;
 mod figures;
 mod io;
 mod marks;
+mod names;
 mod print;
 mod prof;
 mod rows;

@@ -5,9 +5,9 @@
 use super::arenas::{self, ALL};
 use super::figures::Figure;
 use super::io::{Numbers, Value};
+use super::names::{Act, ROWS};
 use super::say::{self, Message};
 use super::sizes::{self, BINS, LENGTHS};
-use super::tree::{Act, ROWS};
 use super::{figures, rows, settings};
 use crate::c::Name;
 use core::ffi::{CStr, c_void};
