@@ -3,7 +3,7 @@
 
 use super::arenas;
 use super::io::Outcome;
-use crate::c::Pointer;
+use crate::c::{Pointer, undisturbed};
 use crate::counted::{Thread, thread};
 use crate::{heap, moved};
 use core::ffi::c_void;
@@ -11,6 +11,11 @@ use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU32, Ordering};
 use libc::{EAGAIN, EFAULT};
 use vcmalloc_core::heap::HeapId;
+
+#[cfg(target_arch = "x86_64")]
+const SYS_STAT: libc::c_long = libc::SYS_stat;
+#[cfg(not(target_arch = "x86_64"))]
+const SYS_STAT: libc::c_long = libc::SYS_newfstatat;
 
 /// In a thread's flags.
 const WITHOUT_CACHE: u32 = 1;
@@ -107,14 +112,18 @@ extern "C" fn at_end(_: Pointer) {
 /// Threads of this process that chose no arena: all that the system has, less the janitor and those that did. None where the
 /// system does not say.
 pub fn of_own_heap() -> Option<u32> {
+    // The C library's function makes one call or the other.
+    if ![libc::SYS_newfstatat, SYS_STAT].into_iter().all(|call| heap().os().may_ask(call)) {
+        return None;
+    }
     let mut status = MaybeUninit::<libc::stat>::zeroed();
     // SAFETY: a C string, and a place for the answer.
-    let links = unsafe {
-        if libc::stat(c"/proc/self/task".as_ptr(), status.as_mut_ptr()) != 0 {
-            return None;
-        }
-        status.assume_init_ref().st_nlink
-    };
+    let failed = undisturbed(|| unsafe { libc::stat(c"/proc/self/task".as_ptr(), status.as_mut_ptr()) });
+    if failed != 0 {
+        return None;
+    }
+    // SAFETY: zero is a valid state, and it was filled.
+    let links = unsafe { status.assume_init_ref() }.st_nlink;
     let janitor = u64::from(super::figures::janitors());
     let elsewhere: u64 = (1..arenas::count()).map(|number| u64::from(arenas::threads(number))).sum();
     // Each folder counts itself and the one above.
