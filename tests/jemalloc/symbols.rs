@@ -8,7 +8,7 @@ use object::read::elf::ElfFile64;
 use object::{Object, ObjectSymbol};
 use vcmalloc_tests::library::{jemalloc, repository};
 
-const THEIRS: &str = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
+pub const THEIRS: &str = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
 /// Hooks of jemalloc's own unit tests, which Debian's build exports.
 const ABSENT: &str = "je_test_hooks_";
 type Elf<'data> = ElfFile64<'data, object::Endianness>;
