@@ -124,8 +124,8 @@ pub fn of_own_heap() -> Option<u32> {
     }
     // SAFETY: zero is a valid state, and it was filled.
     let links = unsafe { status.assume_init_ref() }.st_nlink;
-    let janitor = u64::from(super::figures::janitors());
-    let elsewhere: u64 = (1..arenas::count()).map(|number| u64::from(arenas::threads(number))).sum();
+    let janitor = super::figures::janitors() as usize;
+    let elsewhere: usize = (1..arenas::count()).map(|number| arenas::threads(number) as usize).sum();
     // Each folder counts itself and the one above.
-    Some((links as u64).saturating_sub(2 + janitor + elsewhere) as u32)
+    Some((links as usize).saturating_sub(2 + janitor + elsewhere) as u32)
 }
