@@ -125,6 +125,10 @@ static void strangers(void) {
 static void numbers(void) {
     size_t mib[4], places = 4, length = 8, bytes, before = 0;
     EXPECT(mallctlnametomib("arenas.bin.0.size", mib, &places) == 0 && places == 4, "%zu", places);
+    size_t first = mib[0];
+    mib[0] = 9999;
+    EXPECT(mallctlbymib(mib, places, &bytes, &length, NULL, 0) == ENOENT, "its last part is that of another name");
+    mib[0] = first;
     unsigned bins = GET(unsigned, "arenas.nbins");
     for (unsigned bin = 0; bin < bins; bin++) {
         mib[2] = bin;
