@@ -8,7 +8,7 @@ use super::sizes::{self, BINS, LENGTHS};
 use crate::{heap, heaps_of_policy};
 use core::sync::atomic::{AtomicU64, Ordering};
 use vcmalloc_core::class::{LARGEST_BYTES, SizeClass};
-use vcmalloc_core::heap::{HeapId, RangeState};
+use vcmalloc_core::heap::{HeapId, RangeState, TenantStats};
 use vcmalloc_core::options::OptionId;
 use vcmalloc_core::os::Os;
 
@@ -85,8 +85,6 @@ fn of_process() -> [u64; FIGURES] {
 /// The figures of one arena.
 #[derive(Clone, Copy, Default)]
 pub struct Arena {
-    pub small: u64,
-    pub large: u64,
     pub active: u64,
     pub dirty: u64,
     pub mapped: u64,
@@ -101,15 +99,13 @@ pub struct Arena {
 impl Arena {
     fn plus(self, other: Arena) -> Arena {
         Arena {
-            small: self.small + other.small,
-            large: self.large + other.large,
             active: self.active + other.active,
             dirty: self.dirty + other.dirty,
             mapped: self.mapped + other.mapped,
             retained: self.retained + other.retained,
             base: self.base + other.base,
             resident: self.resident + other.resident,
-            cached: self.cached,
+            cached: self.cached.zip(other.cached).map(|(own, other)| own + other),
             uptime: self.uptime.max(other.uptime),
         }
     }
@@ -121,14 +117,42 @@ pub fn arena(number: usize) -> Option<Arena> {
         return None;
     }
     match number {
-        ALL => Some(
-            arenas::all()
-                .filter_map(|(_, id)| of(id))
-                .fold(Arena::default(), |sum, of| of.plus(sum))
-                .plus(Arena { cached: None, ..Arena::default() }),
-        ),
+        ALL => arenas::all().filter_map(|(_, id)| of(id)).reduce(Arena::plus),
         _ => of(arenas::heap_of(number)?),
     }
+}
+
+/// Bytes in use of an arena's small blocks, and of its large ones.
+pub fn allocated(number: usize) -> Option<(u64, u64)> {
+    if heap().is_inside() {
+        return None;
+    }
+    let of = |id| if id == HeapId::OWN { Some(allocated_of_own()) } else { allocated_of(id) };
+    match number {
+        ALL => arenas::all().filter_map(|(_, id)| of(id)).reduce(|sum, of| (sum.0 + of.0, sum.1 + of.1)),
+        _ => of(arenas::heap_of(number)?),
+    }
+}
+
+/// Every block of the heap is looked at.
+fn allocated_of(id: HeapId) -> Option<(u64, u64)> {
+    let large = Tally::of(id).large_bytes;
+    Some((heap().heap_stats(id)?.live.saturating_sub(large), large))
+}
+
+fn allocated_of_own() -> (u64, u64) {
+    let of_class = |class| {
+        let of = heap().class_stats(class);
+        of.live_blocks * of.block_bytes
+    };
+    let small: u64 = SizeClass::all().map(of_class).sum();
+    let elsewhere: u64 = others().map(|of| of.live).sum();
+    (small, (heap().tiers().live + heap().guarded_live()).saturating_sub(small + elsewhere))
+}
+
+/// The figures of all arenas but the process's own heap.
+fn others() -> impl Iterator<Item = TenantStats> {
+    arenas::all().skip(1).map(|(_, id)| heap().heap_stats(id).unwrap_or_default())
 }
 
 fn of(id: HeapId) -> Option<Arena> {
@@ -137,15 +161,10 @@ fn of(id: HeapId) -> Option<Arena> {
 
 fn of_tenant(id: HeapId) -> Option<Arena> {
     let stats = heap().heap_stats(id)?;
-    let tally = Tally::of(id);
-    let large: u64 = tally.large_bytes;
-    let resident = heap().heap_resident(id);
     Some(Arena {
-        small: stats.live.saturating_sub(large),
-        large,
         active: stats.bytes,
         mapped: stats.bytes,
-        resident,
+        resident: heap().heap_resident(id),
         uptime: stats.age,
         ..Arena::default()
     })
@@ -154,23 +173,9 @@ fn of_tenant(id: HeapId) -> Option<Arena> {
 /// The process's own heap, with heaps that are no arenas.
 fn of_own() -> Arena {
     let (pages, tiers) = (heap().committed(), heap().tiers());
-    let (mut live, mut spans) = (0, 0);
-    for (_, id) in arenas::all().skip(1) {
-        let stats = heap().heap_stats(id).unwrap_or_default();
-        live += stats.live;
-        spans += stats.bytes;
-    }
-    let small: u64 = SizeClass::all()
-        .map(|class| {
-            let of = heap().class_stats(class);
-            of.live_blocks * of.block_bytes
-        })
-        .sum();
     let [_, active, base, ..] = of_process();
-    let active = active.saturating_sub(spans);
+    let active = active.saturating_sub(others().map(|of| of.bytes).sum());
     Arena {
-        small,
-        large: (tiers.live + heap().guarded_live()).saturating_sub(live + small),
         active,
         dirty: pages.free,
         mapped: active + pages.free + base,
