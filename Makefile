@@ -7,7 +7,7 @@ TARGET = $(or $(CARGO_TARGET_DIR),target)
 # not have it on its path yet.
 export PATH := $(abspath $(TARGET))/rust/bin:$(PATH):$(HOME)/.cargo/bin
 # A library that replaces malloc cannot be its own test harness; tests/ runs these as programs do.
-LIBRARIES = vcmalloc-shared vcmalloc-static vcmalloc-hardened vcmalloc-hardened-static vcmalloc-tcmalloc vcm-interposer
+LIBRARIES = vcmalloc-shared vcmalloc-static vcmalloc-hardened vcmalloc-hardened-static vcmalloc-tcmalloc vcmalloc-jemalloc vcm-interposer
 
 .DEFAULT_GOAL := help
 PREFIX ?= /usr/local
@@ -29,10 +29,10 @@ help: ## this list
 	@echo "  $(TARGET)/release/vcm run -- COMMAND      or      LD_PRELOAD=$(TARGET)/release/libvcmalloc.so COMMAND"
 
 # One package a call: built together, the library would get the features that the tool's needs turn on.
-build: libraries ## libvcmalloc.so, .a, -hardened.so, -hardened.a, libtcmalloc*.so.4 and the tool vcm, in target/release
+build: libraries ## libvcmalloc.so, .a, -hardened.so, -hardened.a, libtcmalloc*.so.4, libjemalloc.so.2 and the tool vcm, in target/release
 	$(CARGO) build --release -p vcm
 	@ls -l $(TARGET)/release/libvcmalloc.so $(TARGET)/release/libvcmalloc-hardened.so \
-	    $(TARGET)/release/libvcmalloc.a $(STAND_INS:%=$(TARGET)/release/%) $(TARGET)/release/vcm
+	    $(TARGET)/release/libvcmalloc.a $(STAND_INS:%=$(TARGET)/release/%) $(TARGET)/release/libjemalloc.so.2 $(TARGET)/release/vcm
 
 # Labs ship beside vcm and not in it: apt, mounts and clusters are no business of a host that serves.
 lab: setup-build ## the labs' own program vcm-lab, in target/release; 'vcm lab' starts it
@@ -46,6 +46,8 @@ libraries: setup-build
 	@for name in libvcmalloc libvcmalloc-hardened; do ln -sf $$name.so $(TARGET)/release/$$name.so.0; done
 	$(CARGO) build --release -p vcmalloc-tcmalloc
 	@scripts/stand-ins $(TARGET)/release
+	$(CARGO) build --release -p vcmalloc-jemalloc
+	@cp -f $(TARGET)/release/libjemalloc.so $(TARGET)/release/.libjemalloc.so.2 && mv -f $(TARGET)/release/{.libjemalloc.so.2,libjemalloc.so.2}
 	$(CARGO) build --release -p vcm-interposer
 
 # As root, after 'make build'. packaging/install says what goes where.
@@ -177,6 +179,7 @@ loom: setup-build ## locks, bell, transfer array and the like in every interleav
 golden: build ## renew tests/golden after a reviewed change of the library's symbols
 	RENEW_GOLDEN=1 $(CARGO) test -p vcmalloc-tests --test symbols
 	RENEW_GOLDEN=1 $(CARGO) test -p vcmalloc-tests --test tcmalloc -- exports_are_those_reviewed
+	RENEW_GOLDEN=1 $(CARGO) test -p vcmalloc-tests --test jemalloc -- exports_are_those_reviewed
 
 # MINUTES=2 for a short one.
 soak: build ## everything at once for an hour, with what stays in memory after each round

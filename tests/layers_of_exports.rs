@@ -69,8 +69,9 @@ fn exports() -> Folder {
     folder(&repository().join("crates/exports/src"), "lib.rs")
 }
 
-fn gperftools() -> Folder {
-    folder(&repository().join("crates/exports/src/gperftools"), "mod.rs")
+/// The folder of a stand-in.
+fn stand_in(name: &str) -> Folder {
+    folder(&repository().join("crates/exports/src").join(name), "mod.rs")
 }
 
 #[test]
@@ -81,10 +82,14 @@ fn a_file_of_the_exports_names_only_files_below_it() {
 }
 
 #[test]
-fn a_file_of_the_stand_in_names_only_files_below_it() {
-    let (inside, outside) = (gperftools(), exports());
+fn a_file_of_a_stand_in_names_only_files_below_it() {
+    ["gperftools", "jemalloc"].into_iter().for_each(names_only_files_below);
+}
+
+fn names_only_files_below(folder: &str) {
+    let (inside, outside) = (stand_in(folder), exports());
     let mut upward = inside.upward(&["super::"]);
-    let stand_in = outside.row("gperftools");
+    let stand_in = outside.row(folder);
     for (name, code) in &inside.files {
         let used = named(code, "crate::").into_iter().filter(|used| outside.row(used).is_some());
         upward.extend(
@@ -100,7 +105,9 @@ fn blocks_are_had_by_the_policy_alone() {
     let (_, methods) = text.split_once("pub trait Blocks").expect("the trait");
     let methods = named(methods.split("\n}\n").next().unwrap_or(""), "fn ");
     let mut past = Vec::new();
-    for (name, code) in exports().files.iter().chain(&gperftools().files) {
+    for (name, code) in
+        exports().files.iter().chain(&stand_in("gperftools").files).chain(&stand_in("jemalloc").files)
+    {
         let used = named(code, "heap().").into_iter().filter(|used| methods.contains(used));
         past.extend(used.map(|used| format!("{name}.rs: heap().{used} goes past the policy; say blocks()")));
         // fast.rs is the policy of a heap whose blocks nobody checks, in assembly.

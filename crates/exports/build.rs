@@ -4,9 +4,9 @@
 use std::env::var;
 
 /// The differences between the libraries, as the sources ask for them: `cfg(shared)` for the functions that come before
-/// libc's, `cfg(hardened)` for the policy, `cfg(gperftools)` for the stand-in. No features of cargo's: those of
+/// libc's, `cfg(hardened)` for the policy, `cfg(gperftools)` and `cfg(jemalloc)` for the stand-ins. No features of cargo's: those of
 /// packages that are built together are united.
-const DIFFERENCES: [&str; 3] = ["shared", "hardened", "gperftools"];
+const DIFFERENCES: [&str; 4] = ["shared", "hardened", "gperftools", "jemalloc"];
 
 /// The crate for Rust programs, whose manifest lies beside this file. It has features of cargo's: here one build is right to
 /// have what any part of the program asks for.
@@ -21,6 +21,7 @@ fn library(package: &str) -> (Option<&'static str>, &'static [&'static str]) {
         "vcmalloc-hardened" => (Some("libvcmalloc-hardened.so.0"), &["shared", "hardened"]),
         "vcmalloc-hardened-static" => (None, &["hardened"]),
         "vcmalloc-tcmalloc" => (Some("libtcmalloc.so.4"), &["shared", "gperftools"]),
+        "vcmalloc-jemalloc" => (Some("libjemalloc.so.2"), &["shared", "jemalloc"]),
         _ => (None, &[]),
     }
 }
@@ -36,13 +37,14 @@ fn main() {
     for name in differences {
         println!("cargo:rustc-cfg={name}");
     }
-    let [shared, hardened, gperftools] = DIFFERENCES.map(|name| differences.contains(&name));
+    let [shared, hardened, gperftools, jemalloc] = DIFFERENCES.map(|name| differences.contains(&name));
     let is_hardened = hardened || is_on("hardened");
     tell_kind(is_exported, is_hardened);
     // The functions of fast.rs, if there are sequences, and no other work between them and the program.
     println!("cargo:rustc-check-cfg=cfg(whole_paths)");
     let has_sequences = var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64");
-    if has_sequences && is_exported && !is_hardened {
+    // jemalloc's counts of threads are work between them.
+    if has_sequences && is_exported && !is_hardened && !jemalloc {
         println!("cargo:rustc-cfg=whole_paths");
     }
     if !is_exported {
@@ -57,7 +59,7 @@ fn main() {
         Some(name) => link(name),
         None => compile_operators(),
     }
-    if gperftools {
+    if gperftools || jemalloc {
         // Before glibc 2.34 the functions of moved.rs are there; since then these are empty and always
         // installed.
         for argument in ["-Wl,--no-as-needed", "-l:libdl.so.2", "-l:libpthread.so.0"] {

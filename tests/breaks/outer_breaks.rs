@@ -35,6 +35,24 @@ pub const BREAKS: &[Break] = &[
         "tiers.free_in_spans.saturating_sub(pages.given_back_in_spans)",
         On("vcmalloc-tcmalloc", "tcmalloc", "properties"),
     ),
+    other(
+        "a_block_that_no_cache_takes_is_not_counted_as_freed",
+        "        Blocks::free_slow(heap(), address);\n        gave_bytes(bytes);\n",
+        "        Blocks::free_slow(heap(), address);\n        let _ = bytes;\n",
+        On("vcmalloc-jemalloc", "jemalloc", "counts::ours"),
+    ),
+    other(
+        "a_thread_that_ends_stays_in_its_arena",
+        "    let before = thread().arena.swap(0, Ordering::Relaxed);\n    if before != 0 {\n",
+        "    let before = thread().arena.swap(0, Ordering::Relaxed);\n    if before == u32::MAX {\n",
+        On("vcmalloc-jemalloc", "jemalloc", "arenas::ours"),
+    ),
+    other(
+        "a_place_is_not_compared_with_its_row",
+        "first(row, part) != Some(*place)",
+        "first(row, part).is_none()",
+        On("vcmalloc-jemalloc", "jemalloc", "tree::ours"),
+    ),
     // tools
     other(
         "a_number_of_more_than_64_bits_is_read",

@@ -95,6 +95,12 @@ pub fn stand_in() -> Result<PathBuf, String> {
     built(&BUILT, "vcmalloc-tcmalloc", "libtcmalloc.so")
 }
 
+/// Our stand-in for jemalloc's library.
+pub fn jemalloc() -> Result<PathBuf, String> {
+    static BUILT: OnceLock<Result<(), String>> = OnceLock::new();
+    built(&BUILT, "vcmalloc-jemalloc", "libjemalloc.so")
+}
+
 /// The folder with our stand-in under each of gperftools' names.
 pub fn stand_ins() -> Result<PathBuf, String> {
     static LINKED: OnceLock<Result<PathBuf, String>> = OnceLock::new();

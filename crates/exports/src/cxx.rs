@@ -9,9 +9,24 @@ use super::replaced::{self, Simpler, theirs};
 use super::{Blocks, blocks};
 use vcmalloc_core::base::fault::Maker;
 
+/// jemalloc's interface has an option for a new that never throws.
+#[cfg(jemalloc)]
+#[inline(always)]
+unsafe fn vcm_new_or_throw(bytes: usize, align: usize, maker: Maker) -> Pointer {
+    if super::counted::is_infallible() {
+        return core::ptr::null_mut();
+    }
+    // SAFETY: every size and alignment may be asked for.
+    unsafe { new_or_throw(bytes, align, maker) }
+}
+
+#[cfg(not(jemalloc))]
+use new_or_throw as vcm_new_or_throw;
+
 unsafe extern "C" {
     /// new_handler.cc. May throw, so it is only ever the last thing that a function here calls.
-    pub fn vcm_new_or_throw(bytes: usize, align: usize, maker: Maker) -> Pointer;
+    #[link_name = "vcm_new_or_throw"]
+    pub fn new_or_throw(bytes: usize, align: usize, maker: Maker) -> Pointer;
     pub fn vcm_new_or_null(bytes: usize, align: usize, maker: Maker) -> Pointer;
 }
 

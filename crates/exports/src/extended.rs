@@ -2,7 +2,8 @@
 //!
 //! All of them or none: a program that is linked with jemalloc finds here what we export and in jemalloc what
 //! we do not, so with some missing it would free by one allocator what the other made. There is no `mallctl`:
-//! by that programs tell that jemalloc serves them.
+//! by that programs tell that jemalloc serves them. The stand-in for jemalloc has it, and functions of its own that know
+//! arenas before these.
 
 use super::c::{Pointer, address, pointer, undisturbed};
 use super::malloc::{answered, checked_free, plain_free};
@@ -36,7 +37,7 @@ impl Flags {
 }
 
 /// A block of at least `bytes`. The result for size 0 is undefined there; here it is a block, as malloc's.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(jemalloc), unsafe(no_mangle))]
 pub extern "C" fn mallocx(bytes: usize, flags: c_int) -> Pointer {
     let flags = Flags(flags);
     let Some(real) = flags.real_bytes(bytes) else { return answered(|| 0) };
@@ -51,7 +52,7 @@ pub extern "C" fn mallocx(bytes: usize, flags: c_int) -> Pointer {
 
 /// The block with its contents and another size, perhaps elsewhere; null where there is no memory, and the
 /// old block is as it was.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(jemalloc), unsafe(no_mangle))]
 pub extern "C" fn rallocx(block: Pointer, bytes: usize, flags: c_int) -> Pointer {
     let flags = Flags(flags);
     let Some(real) = flags.real_bytes(bytes) else { return answered(|| 0) };
@@ -65,7 +66,7 @@ pub extern "C" fn rallocx(block: Pointer, bytes: usize, flags: c_int) -> Pointer
 
 /// Resizes a block where it lies: to `bytes + extra` if that can be, else to `bytes`. Returns the size that
 /// it has then, which is the old one where neither can be.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(jemalloc), unsafe(no_mangle))]
 pub extern "C" fn xallocx(block: Pointer, bytes: usize, extra: usize, flags: c_int) -> usize {
     let flags = Flags(flags);
     let before = blocks().usable_bytes(address(block));
@@ -93,24 +94,24 @@ fn clear_from(block: Pointer, from: usize) {
 }
 
 /// The bytes that may be used.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(jemalloc), unsafe(no_mangle))]
 pub extern "C" fn sallocx(block: Pointer, _: c_int) -> usize {
     blocks().usable_bytes(address(block))
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(jemalloc), unsafe(no_mangle))]
 pub extern "C" fn dallocx(block: Pointer, _: c_int) {
     plain_free(block);
 }
 
 /// `bytes`, and the alignment in the flags, are what the block was asked for with.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(jemalloc), unsafe(no_mangle))]
 pub extern "C" fn sdallocx(block: Pointer, bytes: usize, flags: c_int) {
     checked_free(block, bytes, Flags(flags).align());
 }
 
 /// The bytes that `mallocx` would return a block of; 0 where it would fail.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(jemalloc), unsafe(no_mangle))]
 pub extern "C" fn nallocx(bytes: usize, flags: c_int) -> usize {
     match bytes {
         0 => 0,

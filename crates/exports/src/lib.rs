@@ -17,7 +17,7 @@
 //! rust                        the crate for Rust programs: the global allocator
 //! tenants                     and heaps of tenants
 //! start                       when the library is loaded, when the process forks, when it ends
-//! gperftools                  the stand-in's interface
+//! gperftools jemalloc         the stand-ins' interfaces
 //! fast                        the functions that are called most, as far as they hit the cache, written whole
 //! tokens                      malloc's family and new for a type's token, in the hardened library
 //! cxx extended api heaps      operators new and delete, jemalloc's calls with flags, vcmalloc.h
@@ -33,6 +33,7 @@
 //! moved version               functions that glibc moved; which build this is
 //! sink                        a descriptor as a place for text
 //! lookup new_mode             a search for names without dlsym; malloc's way without memory, by gperftools
+//! counted                     what each thread took and freed, for jemalloc's interface
 //! c                           the types that C's functions speak in: pointers, names, errno
 //! ```
 // Editors and `cargo check` build with the profile for tests, which unwinds: there std has what a panic needs.
@@ -47,6 +48,8 @@ mod c;
 mod children;
 #[cfg(all(hardened, shared))]
 mod copies;
+#[cfg(jemalloc)]
+mod counted;
 #[cfg(exported)]
 mod cxx;
 #[cfg(exported)]
@@ -63,6 +66,8 @@ mod heaps;
 #[cfg(exported)]
 mod introspection;
 mod janitor;
+#[cfg(jemalloc)]
+mod jemalloc;
 #[cfg(shared)]
 mod loader;
 #[cfg(shared)]
@@ -121,7 +126,15 @@ const fn policy() -> Policy {
     policy
 }
 
+/// The only way to blocks: one that counts them for their thread.
+#[cfg(jemalloc)]
+#[inline(always)]
+fn blocks() -> &'static impl Blocks {
+    &counted::Counted
+}
+
 /// The only way to blocks. Nothing of a policy is seen here but what every policy answers.
+#[cfg(not(jemalloc))]
 #[inline(always)]
 fn blocks() -> &'static impl Blocks {
     &HEAP

@@ -127,6 +127,10 @@ pub extern "C" fn calloc(count: usize, bytes: usize) -> Pointer {
 #[unsafe(no_mangle)]
 pub extern "C" fn realloc(block: Pointer, bytes: usize) -> Pointer {
     // glibc's reading of size 0: the block is freed and there is none any more.
+    #[cfg(jemalloc)]
+    if bytes == 0 && !block.is_null() && super::counted::keeps_at_zero() {
+        return answered(|| blocks().reallocate(address(block), 1));
+    }
     if bytes == 0 && !block.is_null() {
         plain_free(block);
         return ptr::null_mut();

@@ -40,6 +40,8 @@ extern "C" fn on_load() {
     heap().after_load();
     #[cfg(gperftools)]
     super::gperftools::on_load();
+    #[cfg(jemalloc)]
+    super::jemalloc::on_load();
     if heap().always_wants_janitor() {
         #[cfg(shared)]
         super::threads::start_janitor();
@@ -80,6 +82,8 @@ fn look_up_and_note() {
 extern "C" fn on_end() {
     #[cfg(gperftools)]
     super::gperftools::on_end();
+    #[cfg(jemalloc)]
+    super::jemalloc::on_end();
     if heap().options.is_on(OptionId::stats_at_exit) {
         let mut sink = DescriptorSink::new(2);
         super::version::put_statistics(&mut sink);

@@ -4,7 +4,7 @@
 #![allow(non_snake_case)]
 
 use super::c::{Pointer, pointer, set_errno, undisturbed};
-use super::cxx::{vcm_new_or_null, vcm_new_or_throw};
+use super::cxx::{new_or_throw as vcm_new_or_throw, vcm_new_or_null};
 use super::malloc::answered;
 use super::{Blocks, blocks};
 use core::ffi::{c_int, c_void};

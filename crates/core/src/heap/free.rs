@@ -24,6 +24,17 @@ impl<O: Os> Heap<O> {
         }
     }
 
+    /// Does the work of `free_fast` for an owner who counts bytes: those of the block, 0 where it is false.
+    #[inline(always)]
+    pub fn free_fast_bytes(&self, address: usize) -> usize {
+        match self.pages.class_of_allocated(address) {
+            Some(class) if self.keys.arrive(class, address, || self.cache.front.push(class, address)) => {
+                class.block_bytes()
+            }
+            _ => 0,
+        }
+    }
+
     /// Does the work of `free_fast` for a block that the caller says was asked for with `bytes`; false also if that
     /// cannot be seen at once.
     #[inline(always)]
@@ -34,6 +45,21 @@ impl<O: Os> Heap<O> {
                 self.keys.arrive(class, address, || self.cache.front.push(class, address))
             }
             _ => false,
+        }
+    }
+
+    /// Does the work of `free_sized_fast` as `free_fast_bytes` does that of `free_fast`.
+    #[inline(always)]
+    pub fn free_sized_fast_bytes(&self, address: usize, bytes: usize) -> usize {
+        match self.pages.class_of_allocated(address) {
+            Some(class)
+                if bytes <= TABLED_BYTES
+                    && SizeClass::tabled(bytes) <= class
+                    && self.keys.arrive(class, address, || self.cache.front.push(class, address)) =>
+            {
+                class.block_bytes()
+            }
+            _ => 0,
         }
     }
 

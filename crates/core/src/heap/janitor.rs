@@ -27,6 +27,11 @@ impl<O: Os> Heap<O> {
         self.always_wants_janitor() || self.wants_janitor() && self.is_threaded()
     }
 
+    /// Whether there is one now.
+    pub fn has_janitor(&self) -> bool {
+        self.upkeep.thread.is_running()
+    }
+
     /// Ends `claim_janitor`: no thread could be made, or it has ended.
     pub fn unclaim_janitor(&self) {
         self.upkeep.thread.unclaim();

@@ -11,7 +11,12 @@ use core::ffi::CStr;
 impl<O: Os> Heap<O> {
     /// Sets an option of the running heap. Lowering `cache_limit` empties the caches before this returns.
     pub fn set_option(&self, name: &[u8], value: &[u8]) -> Result<(), Refused> {
-        let id = self.options.set(name, value, Origin::Api)?;
+        self.set_option_by(Origin::Api, name, value)
+    }
+
+    /// The same for a setting of another origin: a stronger one that has spoken stays.
+    pub fn set_option_by(&self, origin: Origin, name: &[u8], value: &[u8]) -> Result<(), Refused> {
+        let id = self.options.set(name, value, origin)?;
         if self.inside(|_| self.apply_option(id)).is_none() {
             // A signal handler that interrupted a slow path: it takes effect when that ends.
             // Release and Acquire: the thread that takes the bit sees the value.

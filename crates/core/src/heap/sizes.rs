@@ -46,19 +46,28 @@ impl<O: Os> Heap<O> {
 
     /// Bytes that may be used at the start of the block at `address`, 0 for 0.
     pub fn usable_bytes(&self, address: usize) -> usize {
+        self.obeyed(self.usable(address))
+    }
+
+    /// The same for one who is about to free the block: 0 where it is none, which the free then finds.
+    pub fn known_bytes(&self, address: usize) -> usize {
+        self.usable(address).unwrap_or(0)
+    }
+
+    fn usable(&self, address: usize) -> Result<usize, Misuse> {
         if address == 0 {
-            return 0;
+            return Ok(0);
         }
-        self.obeyed(match self.owner_of(address) {
-            Owner::Class(class) => return class.block_bytes(),
+        match self.owner_of(address) {
+            Owner::Class(class) => Ok(class.block_bytes()),
             Owner::Large => self.large.usable(&self.pages, address),
             Owner::Tenant => match self.tenants.usable(&self.store, address) {
-                Ok(None) => return self.usable_bytes(address),
+                Ok(None) => self.usable(address),
                 usable => usable.map(|bytes| bytes.unwrap_or(0)),
             },
             Owner::Source(source) => source.bytes_at(address),
             Owner::Nobody => Err(Misuse::at(self.foreign_fault(address), address).of_use()),
-        })
+        }
     }
 
     /// Bytes that a block for `bytes` would have.

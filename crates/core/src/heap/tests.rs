@@ -425,3 +425,23 @@ fn a_slab_gets_no_huge_page_by_itself() {
     heap.cache.each_mapping(|_, bytes| slabs += if bytes > 2 << 20 { bytes } else { 0 });
     assert!(slabs > 0 && heap.os().forbidden.load(Ordering::Relaxed) == slabs);
 }
+
+#[test]
+fn a_block_on_its_way_back_has_the_bytes_that_it_came_with() {
+    let heap = Box::new(Heap::new(Fake::default()));
+    for bytes in [1, 100, 5000, 300_000, 5 << 20] {
+        let block = heap.allocate(bytes);
+        let usable = heap.usable_bytes(block);
+        assert_eq!((heap.known_bytes(block), usable >= bytes), (usable, true));
+        let freed = match heap.free_fast_bytes(block) {
+            0 => {
+                heap.free_slow(block);
+                usable
+            }
+            freed => freed,
+        };
+        assert_eq!(freed, usable);
+    }
+    let here = &raw const heap as usize;
+    assert_eq!((heap.known_bytes(0), heap.known_bytes(here), heap.free_fast_bytes(here)), (0, 0, 0));
+}

@@ -76,7 +76,7 @@ impl<O: Os> Thread<O> {
     }
 
     #[inline]
-    pub(super) fn is_running(&self) -> bool {
+    pub fn is_running(&self) -> bool {
         self.running.load(Ordering::Relaxed)
     }
 

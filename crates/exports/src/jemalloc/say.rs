@@ -1,0 +1,75 @@
+//! Lines for the operator: through the program's `malloc_message`, where it has set one, else on stderr.
+
+use crate::c::Name;
+use crate::{heap, moved};
+use core::ffi::{CStr, c_void};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use vcmalloc_core::base::text::{Buffer, Sink, put_str};
+use vcmalloc_core::os::Os;
+
+/// The program's configuration; its own variable of this name comes before it.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals)]
+pub static malloc_conf: AtomicPtr<i8> = AtomicPtr::new(core::ptr::null_mut());
+
+pub type Message = extern "C" fn(*mut c_void, Name);
+
+/// The function that gets each line; the program's own variable of this name comes before it.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals)]
+pub static malloc_message: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+
+/// The value of a variable that program and library both may have: the one that the loader finds first.
+fn variable(name: &CStr, own: *const c_void) -> *mut c_void {
+    let found = moved::find(libc::RTLD_DEFAULT, name);
+    let place = if found.is_null() { own } else { found.cast_const() };
+    // SAFETY: both are places of a pointer, which live as long as the process.
+    unsafe { place.cast::<*mut c_void>().read_volatile() }
+}
+
+/// The string that `malloc_conf` leads to.
+pub fn conf_of_program() -> Option<&'static CStr> {
+    let value = variable(c"malloc_conf", (&raw const malloc_conf).cast());
+    // SAFETY: by the program's promise a C string that stays.
+    (!value.is_null()).then(|| unsafe { CStr::from_ptr(value.cast()) })
+}
+
+/// The program's function, looked up once the library is loaded: later the loader's lock may be held.
+static PLACE: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+
+pub fn find_message() {
+    let found = moved::find(libc::RTLD_DEFAULT, c"malloc_message");
+    PLACE.store(found, Ordering::Relaxed);
+}
+
+fn message() -> Option<Message> {
+    let place = PLACE.load(Ordering::Relaxed);
+    let place =
+        if place.is_null() { (&raw const malloc_message).cast::<c_void>() } else { place.cast_const() };
+    // SAFETY: a pointer to a function of this type, or null, which is None.
+    unsafe { place.cast::<Option<Message>>().read_volatile() }
+}
+
+/// Hands on one piece of text that ends with a zero.
+pub fn hand_on(callback: Option<Message>, argument: *mut c_void, text: &CStr) {
+    match callback.or_else(message) {
+        Some(callback) => callback(argument, text.as_ptr()),
+        None => heap().os().write(2, text.to_bytes()),
+    }
+}
+
+/// One line.
+pub fn say(parts: &[&[u8]]) {
+    let mut line = [0u8; 1024];
+    // The last byte stays zero.
+    let mut buffer = Buffer::new(line.get_mut(..1023).unwrap_or(&mut []));
+    put_str(&mut buffer, "vcmalloc: ");
+    parts.iter().for_each(|part| buffer.put(part));
+    put_str(&mut buffer, "\n");
+    if let Ok(text) = CStr::from_bytes_until_nul(&line) {
+        hand_on(None, core::ptr::null_mut(), text);
+    }
+}
+
+/// Set by `confirm_conf:true`: each name without an answer is told once.
+pub static IS_VERBOSE: AtomicBool = AtomicBool::new(false);

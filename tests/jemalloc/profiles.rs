@@ -1,0 +1,108 @@
+//! Heap profiles: the files that jemalloc's switches leave, read by jemalloc's own reader.
+
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use vcmalloc_tests::run;
+
+use super::{On, program};
+
+fn folder() -> Result<TempDir, String> {
+    TempDir::new().map_err(|error| error.to_string())
+}
+
+fn files(folder: &TempDir) -> Result<Vec<String>, String> {
+    let entries = fs::read_dir(folder.path()).map_err(|error| error.to_string())?;
+    let mut names: Vec<_> =
+        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    Ok(names)
+}
+
+/// The profiler's own program keeps 64 MB by one function.
+pub fn read_by_jeprof() -> Result<(), String> {
+    for on in [On::Jemalloc, On::Ours, On::Locked] {
+        let folder = folder()?;
+        let path = folder.path().display().to_string();
+        on.run("profiler.c", &[&path], "prof:true,lg_prof_sample:16")?;
+        let names = files(&folder)?;
+        let are_named = names.len() == 3
+            && names[1].starts_with("prefix.")
+            && names[1].ends_with(".0.m0.heap")
+            && names[2].ends_with(".1.m1.heap");
+        if !are_named {
+            return Err(format!("on {on:?} {names:?}"));
+        }
+        if Command::new("jeprof").arg("--version").output().is_err() {
+            vcmalloc_tests::skip!("jeprof (libjemalloc-dev) reads profiles");
+            return Ok(());
+        }
+        for name in ["by-name.heap", &names[1]] {
+            let (megabytes, function) = most_of(&folder.path().join(name).display().to_string())?;
+            if !(50.0..80.0).contains(&megabytes) || function != "keeps_much" {
+                return Err(format!("{megabytes} MB of {function} on {on:?}, not about 64 of keeps_much"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Megabytes and name of the function that holds most, in jeprof's reading.
+fn most_of(profile: &str) -> Result<(f64, String), String> {
+    let mut command = Command::new("jeprof");
+    command.args(["--text", "--inuse_space"]).arg(program("profiler.c")?).arg(profile);
+    let finished = run(&mut command, Duration::from_secs(60))?;
+    finished.succeeded()?;
+    let text = finished.text();
+    let mut lines = text.lines().skip_while(|line| !line.starts_with("Total: ")).skip(1);
+    let first = lines.next().and_then(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        Some((words.first()?.parse().ok()?, (*words.get(5)?).to_string()))
+    });
+    first.ok_or_else(|| format!("no line of a function in\n{text}{}", finished.complaints))
+}
+
+/// The files of a program that allocates 100 MB, a little at a time.
+fn of_growing(conf: &str) -> Result<Vec<String>, String> {
+    let folder = folder()?;
+    let mut command = On::Ours.command("leaky.c")?;
+    command.current_dir(folder.path()).env("MALLOC_CONF", conf);
+    run(&mut command, Duration::from_secs(100))?.succeeded()?;
+    files(&folder)
+}
+
+pub fn at_their_times() -> Result<(), String> {
+    let names = of_growing("prof:true,lg_prof_interval:24,prof_final:true,prof_prefix:x")?;
+    let of = |kind: &str| names.iter().filter(|name| name.contains(kind)).count();
+    // 100 MB in steps of 16 MiB.
+    if !(4..=8).contains(&of(".i")) || of(".f.heap") != 1 || names.iter().any(|name| !name.starts_with("x."))
+    {
+        return Err(format!("{names:?}"));
+    }
+    let names = of_growing("prof:true,prof_gdump:true")?;
+    match names.iter().filter(|name| name.starts_with("jeprof.") && name.contains(".u")).count() {
+        5.. => Ok(()),
+        _ => Err(format!("{names:?}")),
+    }
+}
+
+pub fn leaks() -> Result<(), String> {
+    let folder = folder()?;
+    let leaky = |conf: &str| -> Result<(bool, String), String> {
+        let mut command = On::Ours.command("leaky.c")?;
+        command.current_dir(folder.path()).env("MALLOC_CONF", conf);
+        let finished = run(&mut command, Duration::from_secs(60))?;
+        Ok((finished.succeeded().is_ok(), finished.complaints.clone() + &finished.text()))
+    };
+    let (succeeds, told) = leaky("prof:true,prof_final:true,prof_leak:true")?;
+    if !succeeds || !told.contains("leaks: ~") {
+        return Err(told);
+    }
+    let (succeeds, told) = leaky("prof:true,prof_final:true,prof_leak_error:true")?;
+    match !succeeds && told.contains("leaks: ~") && told.contains("the program's last line") {
+        true => Ok(()),
+        false => Err(format!("it should end with 1: {told}")),
+    }
+}
