@@ -5,12 +5,12 @@
 
 use super::io::Outcome;
 use crate::c::undisturbed;
-use crate::heap;
+use crate::{blocks, heap};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use libc::{EAGAIN, EFAULT};
 use vcmalloc_core::base::text::{Buffer, put_decimal, put_str};
-use vcmalloc_core::heap::{Ending, HeapId, Made};
+use vcmalloc_core::heap::{Blocks, Ending, HeapId, Made};
 
 /// As many as flags can name.
 pub const MOST: usize = (1 << 12) - 1;
@@ -110,7 +110,7 @@ fn made(number: usize) -> Result<(&'static Arena, HeapId), c_int> {
 /// Frees all its blocks.
 pub fn reset(number: usize) -> Outcome {
     let (_, id) = made(number)?;
-    undisturbed(|| heap().reset_heap(id)).map_err(|_| EFAULT)
+    undisturbed(|| blocks().reset_heap(id)).map_err(|_| EFAULT)
 }
 
 /// Ends it. While it serves threads that is refused.
@@ -121,7 +121,7 @@ pub fn destroy(number: usize) -> Outcome {
     }
     let taken = arena.heap.compare_exchange(id.0, CHANGING, Ordering::Acquire, Ordering::Relaxed);
     taken.map_err(|_| EFAULT)?;
-    let ended = undisturbed(|| heap().end_heap(id, Ending::FreeAll));
+    let ended = undisturbed(|| blocks().end_heap(id, Ending::FreeAll));
     arena.heap.store(if ended.is_ok() { NONE } else { id.0 }, Ordering::Release);
     ended.map_err(|_| EFAULT)
 }

@@ -5,10 +5,10 @@
 
 use super::arenas::{self, ALL};
 use super::sizes::{self, BINS, LENGTHS};
-use crate::heap;
+use crate::{blocks, heap};
 use core::sync::atomic::{AtomicU64, Ordering};
 use vcmalloc_core::class::{LARGEST_BYTES, SizeClass};
-use vcmalloc_core::heap::{HeapId, RangeState, TenantStats};
+use vcmalloc_core::heap::{Blocks, HeapId, RangeState, TenantStats};
 use vcmalloc_core::options::OptionId;
 use vcmalloc_core::os::Os;
 
@@ -217,7 +217,7 @@ impl Tally {
     /// Of a heap of a tenant: every block is looked at.
     pub fn of(id: HeapId) -> Tally {
         let mut tally = Tally::new();
-        heap().each_block_of(id, |_, bytes| tally.take(bytes));
+        blocks().each_block_of(id, |_, bytes| tally.take(bytes));
         tally
     }
 
