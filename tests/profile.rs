@@ -114,7 +114,7 @@ fn table(arguments: &[&str]) -> String {
 /// The call sites of a table, in order.
 fn rows(table: &str) -> Vec<String> {
     let heading = table.lines().position(|line| line.ends_with("call site")).expect("a heading");
-    let lines = table.lines().skip(heading + 1).filter(|line| !line.ends_with("in all"));
+    let lines = table.lines().skip(heading + 1).take_while(|line| !line.ends_with("in all"));
     let name = |line: &str| line.chars().skip(FIGURES).collect::<String>();
     lines.map(|line| name(line).split("  ").next().unwrap_or_default().to_string()).collect()
 }

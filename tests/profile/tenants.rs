@@ -43,6 +43,7 @@ fn heaps_of_tenants_are_seen_by_name_in_stat_and_profile_until_they_end() {
         assert_eq!(heaps["orders"]["bytes"], bytes);
         let page = said("stat", &[&id]);
         assert!(page.contains("heaps of tenants: 3") && page.contains("  late (drains) "), "{page}");
+        assert!(page.contains("    20000 blocks left, 0 freed late; "), "{page}");
         assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
 
         let sites = |name: &str| rows(&table(&[&id, "--heap", name]));
@@ -54,6 +55,8 @@ fn heaps_of_tenants_are_seen_by_name_in_stat_and_profile_until_they_end() {
             late.len() == 1 && late[0].starts_with("hold_late"),
             "the call site that still holds blocks: {late:?}"
         );
+        let by_thread = table(&[&id, "--heap", "late"]);
+        assert!(by_thread.contains(&format!("  by thread {id}\n")), "{by_thread}");
         let none = output(&[&id, "--heap", "nobody"]);
         let complaint = String::from_utf8_lossy(&none.stderr).into_owned();
         assert!(

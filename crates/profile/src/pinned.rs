@@ -95,7 +95,7 @@ mod tests {
 
     fn sample(stack: usize, birth: u64) -> Sample {
         let sum = Sum { objects: 10.0, bytes: 10_000 };
-        Sample { address: birth * 4096, bytes: 1000, sum, stack, birth, heap: 0 }
+        Sample { address: birth * 4096, bytes: 1000, sum, stack, birth, heap: 0, thread: 0 }
     }
 
     fn pinned(live: Vec<Sample>, births: u64) -> Vec<f64> {

@@ -180,6 +180,8 @@ pub struct Profile {
     pub is_on: bool,
     /// The measures that it has figures for.
     pub measures: Vec<Measure>,
+    /// Of a tenant's heaps: the threads that took what is in use, by the system's number, and the bytes; the most first.
+    pub threads: Vec<(u64, f64)>,
 }
 
 impl Profile {

@@ -2,6 +2,7 @@
 
 use super::profile::{Amount, Measure, Profile, Site};
 use super::{mappings, pinned};
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 use vcm_foreign::Shown;
 use vcm_inspect::window::{Class, OfStack, Samples, Seen, Sum};
@@ -16,7 +17,14 @@ pub fn read(seen: &Seen) -> Result<Profile, String> {
 pub fn read_heap(seen: &Seen, name: &str) -> Result<Profile, String> {
     let samples = seen.samples()?;
     // Later: a heap whose samples were read was there before.
-    let mut profile = with(seen, of_heaps(samples, &seen.heaps_called(name)?), None)?;
+    let samples = of_heaps(samples, &seen.heaps_called(name)?);
+    let mut bytes_of: BTreeMap<u64, f64> = BTreeMap::new();
+    for sample in samples.live.iter().filter(|sample| sample.thread != 0) {
+        *bytes_of.entry(sample.thread).or_default() += sample.sum.bytes as f64;
+    }
+    let mut profile = with(seen, samples, None)?;
+    profile.threads = bytes_of.into_iter().collect();
+    profile.threads.sort_by(|left, right| right.1.total_cmp(&left.1));
     profile.measures = vec![Measure::Live];
     profile.comments.iter_mut().for_each(|comment| *comment += &format!(", heap {name}"));
     Ok(profile)

@@ -193,7 +193,7 @@ impl<O: Os> Profile<O> {
 
     /// The same of a block of a tenant's heap.
     pub fn add_of_heap(&self, os: &O, heap: u64, address: usize, size: Size, stack: &Stack) -> bool {
-        let nanoseconds = os.now();
+        let (nanoseconds, thread) = (os.now(), os.thread_number());
         let mut state = self.state.lock();
         if !self.is_on() {
             return false;
@@ -213,6 +213,7 @@ impl<O: Os> Profile<O> {
         let record = Record {
             birth: state.births,
             heap,
+            thread,
             stack: of_stack,
             next: head.load(Ordering::Relaxed),
             ..sample

@@ -36,6 +36,8 @@ pub struct Sample {
     pub birth: u64,
     /// The number of the tenant's heap that it is of; 0: the process's own.
     pub heap: u64,
+    /// The system's number of the thread that took it; 0: not known.
+    pub thread: u64,
 }
 
 /// All samples that were taken with one stack.
@@ -179,14 +181,15 @@ impl Tables<'_> {
 
     fn live(&self, heap: &[u8], state: &State) -> io::Result<Vec<Sample>> {
         let (all, bytes) = self.entries(heap, "records", "record.entry_bytes", state.records)?;
-        let fields = ["address", "bytes", "weight", "parts", "birth", "heap", "stack"]
+        let fields = ["address", "bytes", "weight", "parts", "birth", "heap", "thread", "stack"]
             .map(|name| self.field(&format!("record.{name}")).unwrap_or(usize::MAX));
         let whole = self.layout.constant("stack.parts_of_one").unwrap_or(1).max(1) as f64;
         let sample = |entry: &[u8]| {
-            let [address, bytes, weight, parts, birth, heap, _] = fields.map(|at| number(entry, at, 8));
-            let stack = number(entry, fields[6], 4) as usize;
+            let [address, bytes, weight, parts, birth, heap, thread, _] =
+                fields.map(|at| number(entry, at, 8));
+            let stack = number(entry, fields[7], 4) as usize;
             let sum = Sum { objects: parts as f64 / whole, bytes: weight };
-            (birth != 0 && address != 0).then_some(Sample { address, bytes, sum, stack, birth, heap })
+            (birth != 0 && address != 0).then_some(Sample { address, bytes, sum, stack, birth, heap, thread })
         };
         Ok(all.chunks_exact(bytes).skip(1).filter_map(sample).collect())
     }

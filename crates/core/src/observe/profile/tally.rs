@@ -18,6 +18,8 @@ pub(super) struct Record {
     pub(super) birth: u64,
     /// The name of the tenant's heap that it is of; 0: the process's own.
     pub(super) heap: u64,
+    /// The system's number of the thread that took it.
+    pub(super) thread: u64,
     pub(super) stack: u32,
     pub(super) next: u32,
 }
@@ -35,6 +37,7 @@ impl Record {
             nanoseconds,
             birth: 0,
             heap: 0,
+            thread: 0,
             stack: 0,
             next: 0,
         }

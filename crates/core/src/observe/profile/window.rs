@@ -42,6 +42,7 @@ impl<O: Os> Profile<O> {
             .constant("record.parts", offset_of!(Record, parts))
             .constant("record.birth", offset_of!(Record, birth))
             .constant("record.heap", offset_of!(Record, heap))
+            .constant("record.thread", offset_of!(Record, thread))
             .constant("record.stack", offset_of!(Record, stack))
             .constant("stack.entry_bytes", size_of::<OfStack>())
             .constant("stack.frames", offset_of!(OfStack, stack) + Stack::FRAMES)

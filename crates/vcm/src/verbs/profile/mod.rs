@@ -22,6 +22,8 @@ use vcm_profile::{Chain, Measure, Profile, Shape};
 const MOST_OF_PROFILE: u64 = 256 << 20;
 /// Letters of a command line in a heading.
 const MOST_OF_COMMAND: usize = 100;
+/// Threads of a heap that are shown.
+const MOST_THREADS: usize = 10;
 
 pub fn profile(arguments: &Arguments) -> Outcome {
     if let Some([before, after]) = arguments.diff.as_deref() {
@@ -83,7 +85,20 @@ fn show(arguments: &Arguments, profile: &Profile) -> Result<(), Failure> {
         whole_file::write(path, &bytes)?;
     }
     say::line(&format!("vcm: {title}; {}", about(profile)));
-    say::result(&vcm_profile::table(&chains, shape(arguments))).map(|_| ())
+    say::result(&(vcm_profile::table(&chains, shape(arguments)) + &threads(profile))).map(|_| ())
+}
+
+/// Lines with the threads that took what a tenant's heaps have in use.
+fn threads(profile: &Profile) -> String {
+    let mut text = String::new();
+    for (number, bytes) in profile.threads.iter().take(MOST_THREADS) {
+        text += &format!("{:>10} {:>38}  by thread {number}\n", vcm_profile::bytes(*bytes), "");
+    }
+    let more = profile.threads.len().saturating_sub(MOST_THREADS);
+    if more > 0 {
+        text += &format!("{:>10} {:>38}  by {more} more threads\n", "", "");
+    }
+    text
 }
 
 fn shape(arguments: &Arguments) -> Shape {

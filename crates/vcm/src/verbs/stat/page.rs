@@ -120,10 +120,7 @@ fn heaps(text: &mut String, heaps: &Heaps) {
     for heap in &heaps.largest {
         let figures = &heap.figures;
         let limit = if figures.limit == 0 { "none".to_string() } else { amount(figures.limit) };
-        let name = match heap.drains {
-            true => format!("{} (drains, {} late frees)", heap.name, heap.late_frees),
-            false => heap.name.to_string(),
-        };
+        let name = format!("{}{}", heap.name, if heap.drains { " (drains)" } else { "" });
         *text += &format!(
             "  {name:<24}{:>11}{:>11}{:>11}{limit:>11}{:>9}\n",
             amount(figures.live),
@@ -131,6 +128,12 @@ fn heaps(text: &mut String, heaps: &Heaps) {
             amount(figures.peak),
             figures.refused
         );
+        if heap.drains {
+            *text += &format!(
+                "    {} blocks left, {} freed late; call sites, threads: vcm profile --heap\n",
+                figures.live_blocks, heap.late_frees
+            );
+        }
     }
     let shown = heaps.largest.len() as u64;
     if heaps.count > shown {
