@@ -38,6 +38,9 @@ pub struct HeapStats {
     late_frees: u64,
 }
 
+/// The alignment of a request that names none: the hardened policy notes what was named.
+const UNNAMED: usize = if cfg!(hardened) { 1 } else { MIN_ALIGN };
+
 fn error_of(refusal: Refusal) -> c_int {
     match refusal {
         Refusal::Gone => libc::ENOENT,
@@ -92,13 +95,13 @@ fn answered(taken: Result<usize, Refusal>) -> Pointer {
 
 #[cfg_attr(not(whole_paths), unsafe(no_mangle))]
 pub extern "C" fn vcm_heap_malloc(id: u64, bytes: usize) -> Pointer {
-    answered(undisturbed(|| blocks().allocate_in(HeapId(id), MIN_ALIGN, bytes)))
+    answered(undisturbed(|| blocks().allocate_in(HeapId(id), UNNAMED, bytes)))
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn vcm_heap_calloc(id: u64, count: usize, bytes: usize) -> Pointer {
     match count.checked_mul(bytes) {
-        Some(total) => answered(undisturbed(|| blocks().allocate_zeroed_in(HeapId(id), MIN_ALIGN, total))),
+        Some(total) => answered(undisturbed(|| blocks().allocate_zeroed_in(HeapId(id), UNNAMED, total))),
         None => answered(Err(Refusal::Memory)),
     }
 }
@@ -109,7 +112,7 @@ pub extern "C" fn vcm_heap_aligned(id: u64, align: usize, bytes: usize) -> Point
         set_errno(libc::EINVAL);
         return ptr::null_mut();
     }
-    answered(undisturbed(|| blocks().allocate_in(HeapId(id), align.max(MIN_ALIGN), bytes)))
+    answered(undisturbed(|| blocks().allocate_in(HeapId(id), align.max(UNNAMED), bytes)))
 }
 
 /// The block that it returns is one of the heap, wherever the old one was.

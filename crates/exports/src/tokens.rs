@@ -6,7 +6,7 @@
 use super::c::{Pointer, pointer, set_errno, undisturbed};
 use super::cxx::{new_or_throw as vcm_new_or_throw, vcm_new_or_null};
 use super::malloc::answered;
-use super::{Blocks, blocks};
+use super::{Blocks, blocks, heap};
 use core::ffi::{c_int, c_void};
 use vcmalloc_core::base::fault::Maker;
 
@@ -14,7 +14,10 @@ use vcmalloc_core::base::fault::Maker;
 fn take(token: u64, align: usize, bytes: usize) -> usize {
     undisturbed(|| {
         let id = blocks().heap_for_token(token);
-        blocks().allocate_in(id, align, bytes).unwrap_or_else(|_| blocks().allocate_aligned(align, bytes))
+        // Not twice of a heap that serves the thread.
+        let is_own = heap().scope() == id;
+        let own = || if is_own { 0 } else { blocks().allocate_aligned(align, bytes) };
+        blocks().allocate_in(id, align, bytes).unwrap_or_else(|_| own())
     })
 }
 

@@ -1,6 +1,5 @@
 //! A block for the program: of no bytes, made, or made of what waits.
 
-use super::visits::Visit;
 use super::{Hardened, MOST_BYTES, Of};
 use crate::heap::HeapId;
 use crate::os::Os;
@@ -8,7 +7,12 @@ use crate::os::Os;
 impl<O: Os> Hardened<O> {
     /// `Blocks::allocate_aligned`.
     pub(super) fn allocate_at(&self, align: usize, bytes: usize) -> usize {
-        self.allocate_of(self.heap.scope(), align, bytes)
+        let id = self.heap.scope();
+        match self.allocate_of(id, align, bytes) {
+            // It ended although this thread used it: the process's own serves.
+            0 if id != HeapId::OWN && !self.heap.is_heap(id) => self.allocate_of(HeapId::OWN, align, bytes),
+            block => block,
+        }
     }
 
     /// The same, of a heap.
@@ -16,15 +20,13 @@ impl<O: Os> Hardened<O> {
         if bytes > MOST_BYTES {
             return 0;
         }
+        // A block of no bytes of a heap goes with it.
         if bytes == 0
+            && id == HeapId::OWN
             && !self.heap.is_aborting()
             && let Some(block) = self.heap.sources.empties.make(&self.heap.os, align)
         {
             return block;
-        }
-        let visit = if id == HeapId::OWN { Visit::Own } else { self.visit_heap(id) };
-        if matches!(visit, Visit::Zombie(_)) {
-            return 0;
         }
         let attempt = |is_last| self.heap.obeyed(self.make(Of { id, is_last }, align, bytes));
         let block = match attempt(false) {
@@ -32,7 +34,8 @@ impl<O: Os> Hardened<O> {
             0 if !self.heap.is_aborting() => {
                 match id {
                     HeapId::OWN => self.empty_quarantine(),
-                    _ => self.empty_quarantine_of_tenants(),
+                    _ if self.heap.tenants.has_waiting(id) => self.empty_quarantine_of_tenants(),
+                    _ => {}
                 }
                 attempt(true)
             }

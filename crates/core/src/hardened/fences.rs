@@ -44,15 +44,27 @@ impl Fence {
 /// The kind that new guards have.
 pub struct Fences {
     has_no_marks: AtomicBool,
+    had_marks: AtomicBool,
 }
 
 impl Fences {
     pub const fn new() -> Self {
-        Fences { has_no_marks: AtomicBool::new(false) }
+        Fences { has_no_marks: AtomicBool::new(false), had_marks: AtomicBool::new(false) }
     }
 
     pub fn kind(&self) -> Fence {
         if self.has_no_marks.load(Ordering::Relaxed) { Fence::Mapped } else { Fence::Marked }
+    }
+
+    /// Notes that pages were marked; whether any ever were.
+    pub fn note_marks(&self) {
+        if !self.had_marks.load(Ordering::Relaxed) {
+            self.had_marks.store(true, Ordering::Relaxed);
+        }
+    }
+
+    pub fn had_marks(&self) -> bool {
+        self.had_marks.load(Ordering::Relaxed)
     }
 
     /// An old kernel refuses marks, a filter may, and memory that the program locks has none.

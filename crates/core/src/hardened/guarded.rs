@@ -13,6 +13,7 @@ use super::fences::{Closed, Fence};
 use super::frame::{self, FRONT, Frame};
 use super::layout::{Layout, run_align};
 use super::states::{State, handed_out_twice};
+use super::visits::Visit;
 use super::zeros;
 use super::{Hardened, Live, Of, drawn};
 use crate::base::Fresh;
@@ -97,6 +98,7 @@ impl<O: Os> Hardened<O> {
         };
         let Some(fresh) = fresh else { return Ok(0) };
         let run = fresh.address;
+        let _visit = if of.id == HeapId::OWN { Visit::Own } else { self.visit(run) };
         let user = run + layout.user;
         let Some(mark) = self.mark_of(user) else {
             match reused {
@@ -179,6 +181,9 @@ impl<O: Os> Hardened<O> {
         if kind.close(os, run + layout.guard, bytes - layout.guard) {
             // Half a fence that cannot be opened again stays.
             if kind.close(os, run, layout.body) || !kind.open(os, run, bytes) {
+                if kind == Fence::Marked {
+                    self.fences.note_marks();
+                }
                 return kind;
             }
         }

@@ -2,6 +2,7 @@
 
 use super::frame::{self, FRONT, Frame, TAIL_LEAST};
 use super::states::handed_out_twice;
+use super::visits::Visit;
 use super::zeros;
 use super::{GUARDED_FROM, Hardened, Live, MOST_SMALL, MOST_SMALL_ALIGN, Of};
 use crate::base::PAGE_BYTES;
@@ -23,6 +24,8 @@ impl<O: Os> Hardened<O> {
         let frame = placed(Frame::asked_for(align, bytes));
         let around = if frame.behind { FRONT } else { frame.front() };
         let start = self.small_memory(of, align.max(MIN_ALIGN), around + bytes + TAIL_LEAST);
+        // The block is not live yet: a heap that would become a zombie waits, or goes on draining.
+        let _visit = if of.id == HeapId::OWN { Visit::Own } else { self.visit(start) };
         let class = self.heap.pages.class_of_block(start);
         if start == 0 || !class.is_small() {
             // Emergency memory has no frame.

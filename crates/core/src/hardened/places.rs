@@ -5,6 +5,7 @@ use super::frame::FRONT;
 use crate::class::{SizeClass, UNIT_BYTES};
 use crate::heap::HeapId;
 use crate::os::Os;
+use crate::tenants::Zombie;
 
 /// How far behind the start of its memory a small block may begin.
 pub(super) fn fronts() -> impl Iterator<Item = usize> {
@@ -20,7 +21,7 @@ impl<O: Os> Hardened<O> {
     /// Whether an address lies in a heap whose memory may be closed.
     #[inline]
     pub(super) fn is_zombies(&self, address: usize) -> bool {
-        self.heap.owner_heap(address).is_some_and(|id| self.heap.tenants.is_zombie(id))
+        self.heap.owner_heap(address).is_some_and(|id| self.heap.tenants.zombie(id) == Zombie::Yes)
     }
 
     /// Start and bytes of the run that an address lies in.
@@ -52,7 +53,8 @@ impl<O: Os> Hardened<O> {
             return fronts().map(|front| start + front).find(is_live);
         }
         // Small alignments leave few places for the block.
-        (start..end).step_by(FRONT).take(1 << 20).find(is_live)
+        let far = (24..usize::BITS).map(|shift| start.wrapping_add(1 << shift)).filter(|user| *user > start);
+        (start..end).step_by(FRONT).take(1 << 20).find(is_live).or_else(|| far.into_iter().find(is_live))
     }
 
     /// The live block around an address of a zombie, and the most bytes that it can have had.

@@ -11,6 +11,8 @@ use core::ptr::{with_exposed_provenance as at, with_exposed_provenance_mut as at
 /// From here on a block may be sparse: pieces of a page that are all zero are not copied.
 const SPARSE_FROM: usize = 1 << 20;
 const PIECE: usize = 4096;
+/// While a heap hands its blocks over a resize looks so often whose its block is, in nanoseconds.
+const WAIT: u64 = 20_000;
 
 impl<O: Os> Hardened<O> {
     /// `Blocks::reallocate_aligned`.
@@ -24,7 +26,7 @@ impl<O: Os> Hardened<O> {
         if self.heap.sources.empties.owns(address) {
             return self.reallocate_empty(address, align, bytes);
         }
-        let _visit = self.visit_to_use(address);
+        let visit = self.visit_to_use(address);
         let live = self.heap.obeyed(self.owned(address));
         // The block stays in its heap, whatever heap the thread uses.
         let id = self.heap_of_block(address);
@@ -41,6 +43,12 @@ impl<O: Os> Hardened<O> {
             false => self.allocate_of(id, align, bytes),
         };
         if block == 0 {
+            if id != HeapId::OWN && self.heap.tenants.is_ending(id) {
+                // It is about to belong to another heap, which may give more.
+                drop(visit);
+                self.heap.os.sleep(WAIT);
+                return self.resize(address, align, bytes);
+            }
             // A block that shrinks can stay, as long as there is no memory to move it to.
             let stays = bytes <= live.frame.bytes && self.resizes_in_place(&live, align, bytes);
             return if stays { address } else { 0 };

@@ -6,6 +6,7 @@
 use super::Hardened;
 use crate::heap::{Ending, HeapId, Refusal};
 use crate::os::Os;
+use crate::tenants::Zombie;
 
 impl<O: Os> Hardened<O> {
     /// `Blocks::allocate_in`.
@@ -13,21 +14,25 @@ impl<O: Os> Hardened<O> {
         if id != HeapId::OWN && !self.heap.is_heap(id) {
             return Err(Refusal::Gone);
         }
-        Some(self.allocate_of(id, align, bytes)).filter(|block| *block != 0).ok_or(Refusal::Memory)
+        match self.allocate_of(id, align, bytes) {
+            0 if !self.heap.is_heap(id) => Err(Refusal::Gone),
+            0 => Err(Refusal::Memory),
+            block => Ok(block),
+        }
     }
 
     /// `Blocks::end_heap`.
     pub(super) fn finish_heap(&self, id: HeapId, how: Ending) -> Result<(), Refusal> {
-        let is_zombie = self.heap.tenants.is_zombie(id);
+        let is_zombie = self.heap.tenants.zombie(id) != Zombie::No;
+        if !is_zombie {
+            // Blocks that wait are counted with their heap, and were not freed late.
+            self.empty_quarantine_of(id);
+        }
         match how {
             Ending::FreeAll if is_zombie => self.bury(id),
             // Nobody could use the blocks.
             _ if is_zombie => Err(Refusal::Gone),
-            Ending::HandOver => {
-                // Blocks that wait are counted with their heap.
-                self.empty_quarantine_of(id);
-                self.heap.end_heap(id, how)
-            }
+            Ending::HandOver => self.heap.end_heap(id, how),
             Ending::Drain => {
                 self.heap.end_heap(id, how)?;
                 self.empty_quarantine_of(id);

@@ -67,13 +67,10 @@ impl<O: Os> Hardened<O> {
         self.empty_quarantine_of_tenants();
     }
 
-    /// Gives a block that waited back to the heap.
+    /// Gives a block that waited back to the heap. It counts as waiting until it is back: the end of a heap looks at that.
     pub(super) fn leave_quarantine(&self, start: usize) {
         self.heap.quarantined.count(self.heap.pages.class_of_block(start), false);
-        if self.heap.tenants.has_any() {
-            self.heap.tenants.note_waiting(&self.heap.pages, start, false);
-        }
-        self.heap.free(start);
+        self.leave_of_tenant(start);
     }
 
     /// Puts a small block of a tenant's heap, which was cleared, into quarantine.
@@ -82,15 +79,13 @@ impl<O: Os> Hardened<O> {
             self.heap.os.unseen(|| self.heap.free(start));
             return Ok(());
         }
-        let waits = |start: usize, comes| self.heap.tenants.note_waiting(&self.heap.pages, start, comes);
-        waits(start, true);
+        self.heap.tenants.note_waiting(&self.heap.pages, start, true);
         let leaving = self.of_tenants.exchange(&self.heap.os, &self.heap.cache.front, class, start);
         if leaving == 0 {
             self.heap.quarantined.count(class, true);
         } else {
             self.is_untouched(leaving, class)?;
-            waits(leaving, false);
-            self.heap.os.unseen(|| self.heap.free(leaving));
+            self.leave_of_tenant(leaving);
         }
         // Its heap may have ended, and looked before it was there.
         if self.goes_at_once(start) {
@@ -100,13 +95,24 @@ impl<O: Os> Hardened<O> {
     }
 
     /// Brings all blocks of a heap that takes no more into quarantine out of it. Another thread may be emptying that.
-    pub(super) fn empty_quarantine_of(&self, id: HeapId) {
-        for _ in 0..TRIES {
-            self.empty_quarantine_of_tenants();
-            if !self.heap.tenants.has_waiting(id) {
-                return;
+    pub(super) fn empty_quarantine_of(&self, id: HeapId) -> bool {
+        (0..TRIES).any(|turn| {
+            if turn != 0 {
+                self.heap.os.sleep(WAIT);
             }
-            self.heap.os.sleep(WAIT);
+            if self.heap.tenants.has_waiting(id) {
+                self.empty_quarantine_of_tenants();
+            }
+            !self.heap.tenants.has_waiting(id)
+        })
+    }
+
+    fn leave_of_tenant(&self, start: usize) {
+        let tenants = &self.heap.tenants;
+        let waits = if tenants.has_any() { tenants.as_waiting(&self.heap.pages, start) } else { None };
+        self.heap.os.unseen(|| self.heap.free(start));
+        if let Some(waits) = waits {
+            tenants.count_waiting(waits, false);
         }
     }
 

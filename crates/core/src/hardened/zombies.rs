@@ -15,28 +15,26 @@ use crate::os::Os;
 const MOST_MAPPED: usize = 1024;
 
 impl<O: Os> Hardened<O> {
-    /// Makes a heap that drains a zombie.
+    /// Makes a heap that drains a zombie, where that can be: else it goes on draining, and late accesses are not found.
     pub(super) fn condemn(&self, id: HeapId) {
-        let tenants = &self.heap.tenants;
-        if !tenants.condemn(id) {
-            // It had no blocks.
+        let (tenants, store) = (&self.heap.tenants, &self.heap.store);
+        let begun = self.heap.in_slow_path(|_| tenants.begin_condemning(store, id)).unwrap_or(Ok(false));
+        if !self.heap.obeyed(begun) {
+            // It had no blocks, or a handler interrupted the heap.
             return;
         }
+        self.note_closer(true);
         self.note_end(id);
-        // A thread that is in a block, or does not let blocks leave quarantine, keeps the memory open: then no late access is found.
-        let is_alone = self.wait_for_visits(id);
-        self.empty_quarantine_of(id);
-        let blocks = self.heap.heap_stats(id).map_or(0, |stats| stats.live_blocks);
-        if is_alone && self.count_live(id) + self.late_of(id) == blocks {
+        let can_be = self.wait_for_visits(id) && self.empty_quarantine_of(id);
+        let blocks = self.count_live(id);
+        let is_one = can_be
+            && blocks != 0
+            && self.heap.heap_stats(id).is_some_and(|stats| stats.live_blocks == blocks);
+        if is_one {
             self.close_spans_of(id);
         }
-        if tenants.expect_late(id, blocks) {
-            self.bury_last(id);
-        }
-    }
-
-    fn late_of(&self, id: HeapId) -> u64 {
-        self.heap.heap_stats(id).map_or(0, |stats| stats.late)
+        self.note_closer(false);
+        self.heap.in_slow_path(|_| tenants.end_condemning(store, id, is_one.then_some(blocks)));
     }
 
     fn count_live(&self, id: HeapId) -> u64 {
@@ -68,12 +66,20 @@ impl<O: Os> Hardened<O> {
         self.each_span_of(id, |start, bytes| {
             let os = &self.heap.os;
             let is_marked = self.fences.kind() == Fence::Marked && Fence::Marked.close(os, start, bytes);
-            if !is_marked && mapped < MOST_MAPPED {
-                mapped += 1;
-                self.wipe(start, bytes);
-                os.close_pages(start, bytes);
+            if is_marked {
+                self.fences.note_marks();
             }
-            self.heap.inside(|_| self.heap.pages.note_gone(start, 0, bytes, true));
+            // Guards in it are open before it is written to.
+            let is_gone = is_marked
+                || mapped < MOST_MAPPED && Fence::Mapped.open(os, start, bytes) && {
+                    mapped += 1;
+                    let is_gone = self.wipe(start, bytes);
+                    os.close_pages(start, bytes);
+                    is_gone
+                };
+            if is_gone {
+                self.heap.inside(|_| self.heap.pages.note_gone(start, 0, bytes, true));
+            }
         });
     }
 
@@ -82,8 +88,8 @@ impl<O: Os> Hardened<O> {
         let mut are_open = true;
         self.each_span_of(id, |start, bytes| {
             let os = &self.heap.os;
-            // The one or the other closed it, or a part.
-            let is_unmarked = Fence::Marked.open(os, start, bytes) || self.fences.kind() != Fence::Marked;
+            // The one or the other closed it, or a part; where the system knows no marks, there are none.
+            let is_unmarked = Fence::Marked.open(os, start, bytes) || !self.fences.had_marks();
             let is_open = is_unmarked && Fence::Mapped.open(os, start, bytes);
             if is_open {
                 self.wipe(start, bytes);
@@ -110,13 +116,17 @@ impl<O: Os> Hardened<O> {
 
     /// After the last late free.
     fn bury_last(&self, id: HeapId) {
-        if self.heap.tenants.claim_last(id) {
+        // A handler that interrupted the heap leaves it to the program.
+        if !self.heap.is_inside() && self.heap.tenants.claim_last(id) {
             self.close_grave(id);
         }
     }
 
     /// Ends a zombie, whatever of it was not freed.
     pub(super) fn bury(&self, id: HeapId) -> Result<(), Refusal> {
+        if self.heap.is_inside() {
+            return Err(Refusal::Memory);
+        }
         if !self.heap.tenants.claim(id) {
             return Err(Refusal::Gone);
         }
@@ -126,14 +136,16 @@ impl<O: Os> Hardened<O> {
                 self.heap.note_taken_back(user);
             }
         });
-        self.close_grave(id);
-        Ok(())
+        if self.close_grave(id) { Ok(()) } else { Err(Refusal::Memory) }
     }
 
-    fn close_grave(&self, id: HeapId) {
-        // Memory that the system does not open stays a zombie's.
-        if self.open_spans_of(id) {
-            self.heap.end_taken_back(id);
+    fn close_grave(&self, id: HeapId) -> bool {
+        // Memory that the system does not open stays a zombie's, which another call may end.
+        let is_open = self.open_spans_of(id);
+        match is_open {
+            true => self.heap.end_taken_back(id),
+            false => self.heap.tenants.unclaim(id),
         }
+        is_open
     }
 }

@@ -17,7 +17,7 @@ impl<O: Os> Heap<O> {
     }
 
     /// The heap that serves this thread; the process's own also where it is inside, or its heap has ended.
-    pub(crate) fn scope(&self) -> HeapId {
+    pub fn scope(&self) -> HeapId {
         let word = if self.tenants.has_any() { O::heap_in_use().load(Ordering::Relaxed) } else { 0 };
         let id = HeapId(word as u64);
         if word == 0 || self.is_inside() || !self.tenants.is_live(id) { HeapId::OWN } else { id }

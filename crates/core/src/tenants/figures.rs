@@ -32,6 +32,15 @@ pub struct TenantStats {
     pub tails: u64,
 }
 
+/// A block that a policy keeps back.
+#[derive(Clone, Copy)]
+pub struct Waits {
+    heap: HeapId,
+    bytes: u64,
+    /// The same of a small one.
+    small: u64,
+}
+
 impl<O: Os> Tenants<O> {
     pub fn stats(&self, os: &O, id: HeapId) -> Option<TenantStats> {
         let tenant = self.find(id)?;
@@ -54,8 +63,8 @@ impl<O: Os> Tenants<O> {
             ..TenantStats::default()
         };
         let (mut cached, mut cached_blocks) = self.cached_of(tenant);
-        cached += tenant.waiting_bytes.load(Ordering::Relaxed);
-        cached_blocks += tenant.waiting_blocks.load(Ordering::Relaxed);
+        cached += waiting(&tenant.waiting_bytes);
+        cached_blocks += waiting(&tenant.waiting_blocks);
         stats.live = (rooms.live_bytes + rooms.large_bytes).saturating_sub(cached);
         stats.live_blocks = (rooms.live_blocks + rooms.large_blocks).saturating_sub(cached_blocks);
         if let Some(left) = tenant.left_of_zombie() {
@@ -68,21 +77,33 @@ impl<O: Os> Tenants<O> {
 
     /// Whether a policy keeps blocks of a heap back.
     pub fn has_waiting(&self, id: HeapId) -> bool {
-        self.find(id).is_some_and(|tenant| tenant.waiting_blocks.load(Ordering::Relaxed) != 0)
+        self.find(id).is_some_and(|tenant| waiting(&tenant.waiting_blocks) != 0)
     }
 
     /// Counts a block that a policy keeps back, or no longer.
     pub fn note_waiting(&self, pages: &Pages<O>, address: usize, comes: bool) {
-        let Some((id, number)) = pages.tenant_of(address) else { return };
-        let (Some(tenant), span) = (self.tenant(number), pages.span(id)) else { return };
+        if let Some(waiting) = self.as_waiting(pages, address) {
+            self.count_waiting(waiting, comes);
+        }
+    }
+
+    /// What `count_waiting` needs to know of a block: it is asked before the block goes.
+    pub fn as_waiting(&self, pages: &Pages<O>, address: usize) -> Option<Waits> {
+        let (id, number) = pages.tenant_of(address)?;
+        let span = pages.span(id);
         let (bytes, small) = match span.class() {
             class if class.is_small() => (class.block_bytes() as u64, class.block_bytes() as u64),
             _ => (u64::from(span.units.get()) * UNIT_BYTES as u64, 0),
         };
+        Some(Waits { heap: self.id_of(number), bytes, small })
+    }
+
+    pub fn count_waiting(&self, Waits { heap, bytes, small }: Waits, comes: bool) {
+        let Some(tenant) = self.find(heap) else { return };
         let counts =
             [(&tenant.waiting_blocks, 1), (&tenant.waiting_bytes, bytes), (&tenant.waiting_small, small)];
         for (count, by) in counts {
-            count.fetch_add(if comes { by } else { by.wrapping_neg() }, Ordering::Relaxed);
+            count.fetch_add(if comes { by } else { by.wrapping_neg() }, Ordering::Release);
         }
     }
 
@@ -95,7 +116,7 @@ impl<O: Os> Tenants<O> {
             let (in_cache, _) = self.cached_of(tenant);
             // Blocks went with their heap, although their spans are open yet.
             let of_blocks = if tenant.is_over() { &mut *free } else { live };
-            let waiting = tenant.waiting_small.load(Ordering::Relaxed);
+            let waiting = waiting(&tenant.waiting_small);
             *of_blocks += rooms.live_bytes.saturating_sub(in_cache + waiting);
             *cached += in_cache;
             let (in_spans, behind) = self.free_of(&rooms);
@@ -172,4 +193,10 @@ impl<O: Os> Tenants<O> {
         }
         name
     }
+}
+
+/// A count of what waits. A block that was handed over while it came counts for the one heap as it comes and for the other as it goes.
+fn waiting(count: &crate::base::sync::AtomicU64) -> u64 {
+    let count = count.load(Ordering::Acquire);
+    if (count as i64) < 0 { 0 } else { count }
 }

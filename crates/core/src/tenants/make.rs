@@ -191,7 +191,8 @@ impl<O: Os> Tenant<O> {
         self.waiting_blocks.store(0, Ordering::Relaxed);
         self.waiting_bytes.store(0, Ordering::Relaxed);
         self.waiting_small.store(0, Ordering::Relaxed);
-        self.zombie.store(false, Ordering::Relaxed);
+        self.zombie.store(0, Ordering::Relaxed);
+        self.left.store(0, Ordering::Relaxed);
         // A name ends where its zeros begin.
         let bytes = made.name.iter().copied().take(NAME_BYTES - 1).chain(core::iter::repeat(0));
         self.name.iter().zip(bytes).for_each(|(place, byte)| place.store(byte, Ordering::Relaxed));

@@ -27,9 +27,10 @@ mod zombies;
 
 pub use figures::TenantStats;
 pub use make::{Made, NAME_BYTES, OnLimit};
+pub use zombies::Zombie;
 
 use crate::base::locks::{Rank, Ranked};
-use crate::base::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::base::sync::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::base::ticks::Tick;
 use crate::class::{SizeClass, TABLE_LEN};
 use crate::os::{Mutex, Os};
@@ -164,8 +165,8 @@ struct Tenant<O: Os> {
     waiting_small: AtomicU64,
     /// Blocks that were freed since it gave no more.
     late: AtomicU64,
-    /// Its blocks are to be freed only, and how many of them were not yet.
-    zombie: AtomicBool,
+    /// Its blocks are to be freed only (`zombies.rs`), and how many of them were not yet.
+    zombie: AtomicU32,
     left: AtomicU64,
     rooms: Mutex<Rooms, O>,
 }

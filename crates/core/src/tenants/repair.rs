@@ -26,6 +26,7 @@ impl<O: Os> Tenants<O> {
                 self.find_unused_lists(registry);
                 self.find_unused_slots(registry);
                 self.recount_children();
+                self.take_zombies_over();
                 for (number, tenant) in self.all() {
                     if tenant.is_unused() && !tenant.life().is_spent() {
                         tenant.parent.store(registry.unused, Ordering::Relaxed);

@@ -244,6 +244,9 @@ impl<O: Os> Tenants<O> {
     pub(super) fn close_empties(&self, store: &Store<O>, tenant: &Tenant<O>, number: u32) -> bool {
         let mut bytes = 0;
         let mut rooms = tenant.rooms.lock();
+        if tenant.is_zombie() {
+            return false;
+        }
         for class in SizeClass::all() {
             if self.spans(&mut rooms, class).is_some_and(|spans| spans.close_empty(&store.pages)) {
                 bytes += class.shape().span_units as usize * UNIT_BYTES;
@@ -264,7 +267,7 @@ impl<O: Os> Tenants<O> {
             _ => ticks,
         };
         let mut rooms = tenant.rooms.lock();
-        if (span.class(), span.heap.get()) != (class, number) {
+        if (span.class(), span.heap.get()) != (class, number) || tenant.is_zombie() {
             return 0;
         }
         let Some(spans) = self.spans(&mut rooms, class) else { return 0 };
