@@ -13,6 +13,10 @@ const DIFFERENCES: [&str; 4] = ["shared", "hardened", "gperftools", "jemalloc"];
 const CRATE: &str = "vcmalloc";
 const FEATURES: [&str; 4] = ["stats", "profile", "hardened", "override"];
 
+/// The crate that takes the place of another: jemalloc's functions for Rust programs, with its features.
+const TIKV: &str = "tikv-jemalloc-sys";
+const UNPREFIXED: &str = "unprefixed_malloc_on_supported_platforms";
+
 /// The name that programs know a library by (the number changes when a program that was linked could no longer run), none for
 /// the archive; and its differences.
 fn library(package: &str) -> (Option<&'static str>, &'static [&'static str]) {
@@ -22,6 +26,7 @@ fn library(package: &str) -> (Option<&'static str>, &'static [&'static str]) {
         "vcmalloc-hardened-static" => (None, &["hardened"]),
         "vcmalloc-tcmalloc" => (Some("libtcmalloc.so.4"), &["shared", "gperftools"]),
         "vcmalloc-jemalloc" => (Some("libjemalloc.so.2"), &["shared", "jemalloc"]),
+        TIKV => (None, &["jemalloc"]),
         _ => (None, &[]),
     }
 }
@@ -47,6 +52,10 @@ fn main() {
     if has_sequences && is_exported && !is_hardened && !jemalloc {
         println!("cargo:rustc-cfg=whole_paths");
     }
+    match package.as_str() {
+        TIKV => stand_in_for_tikv(!is_exported),
+        _ => println!("cargo:rustc-env=VCMALLOC_MALLOC_CONF="),
+    }
     if !is_exported {
         return;
     }
@@ -59,7 +68,7 @@ fn main() {
         Some(name) => link(name),
         None => compile_operators(),
     }
-    if gperftools || jemalloc {
+    if soname.is_some() && (gperftools || jemalloc) {
         // Before glibc 2.34 the functions of moved.rs are there; since then these are empty and always
         // installed.
         for argument in ["-Wl,--no-as-needed", "-l:libdl.so.2", "-l:libpthread.so.0"] {
@@ -82,10 +91,14 @@ fn is_on(feature: &str) -> bool {
 /// Sets `cfg(rust)` for the crate, with `cfg(rust_stats)` and `cfg(rust_profile)`; and `cfg(exported)` where C's and C++'s names are
 /// exported, as all libraries do. Whether they are.
 fn tell_features(package: &str) -> bool {
-    for name in ["rust", "exported", "rust_stats", "rust_profile"] {
+    for name in ["rust", "tikv", "prefixed", "exported", "rust_stats", "rust_profile"] {
         println!("cargo:rustc-check-cfg=cfg({name})");
     }
-    let is_exported = package != CRATE || is_on("override");
+    let is_exported = match package {
+        CRATE => is_on("override"),
+        TIKV => is_on(UNPREFIXED),
+        _ => true,
+    };
     if is_exported {
         println!("cargo:rustc-cfg=exported");
     }
@@ -99,7 +112,114 @@ fn tell_features(package: &str) -> bool {
             }
         }
     }
+    if package == TIKV {
+        println!("cargo:rustc-cfg=rust");
+        println!("cargo:rustc-cfg=tikv");
+        if !is_exported {
+            println!("cargo:rustc-cfg=prefixed");
+        }
+    }
     is_exported
+}
+
+/// What the other crate's build does beside its library: options that are built in, variables, and the header for C++ crates.
+fn stand_in_for_tikv(is_prefixed: bool) {
+    let mut build = cc::Build::new();
+    if is_prefixed {
+        build.define("PREFIXED", None);
+    }
+    build.file(source("variables.S")).compile("vcm_variables");
+    let background = is_on("background_threads").then(|| "background_thread:true".to_string());
+    let options: Vec<String> =
+        background.into_iter().chain(set_by("JEMALLOC_SYS_WITH_MALLOC_CONF")).collect();
+    println!("cargo:rustc-env=VCMALLOC_MALLOC_CONF={}", options.join(","));
+    for name in [
+        "JEMALLOC_OVERRIDE",
+        "JEMALLOC_SYS_WITH_LG_PAGE",
+        "JEMALLOC_SYS_WITH_LG_HUGEPAGE",
+        "JEMALLOC_SYS_WITH_LG_QUANTUM",
+        "JEMALLOC_SYS_WITH_LG_VADDR",
+    ] {
+        if set_by(name).is_some() {
+            println!("cargo:warning={name} has no effect: vcmalloc stands in for jemalloc");
+        }
+    }
+    let root = var("OUT_DIR").unwrap_or_default();
+    let written = header(is_prefixed).and_then(|text| {
+        std::fs::create_dir_all(format!("{root}/include/jemalloc"))?;
+        std::fs::write(format!("{root}/include/jemalloc/jemalloc.h"), text)
+    });
+    if let Err(error) = written {
+        println!("cargo:warning=no header jemalloc.h for C and C++: {error}");
+    }
+    println!("cargo:root={root}");
+}
+
+/// A variable of the other crate's build; one for the target comes before it.
+fn set_by(name: &str) -> Option<String> {
+    let target = var("TARGET").unwrap_or_default().to_uppercase().replace('-', "_");
+    let names = [format!("{target}_{name}"), name.to_string()];
+    names.iter().for_each(|name| println!("cargo:rerun-if-env-changed={name}"));
+    names.iter().find_map(|name| var(name).ok())
+}
+
+/// jemalloc.h with the names of this build. With a prefix its macros are jemalloc's: `je_mallocx`, and `mallocx` where that is wanted.
+fn header(is_prefixed: bool) -> std::io::Result<String> {
+    const HEADER: &str = "../../../include/jemalloc/jemalloc.h";
+    const FAMILY: &str = "\
+void *malloc(size_t bytes) VCMALLOC_NOTHROW;
+void *calloc(size_t count, size_t bytes) VCMALLOC_NOTHROW;
+void *realloc(void *block, size_t bytes) VCMALLOC_NOTHROW;
+void free(void *block) VCMALLOC_NOTHROW;
+void *aligned_alloc(size_t alignment, size_t bytes) VCMALLOC_NOTHROW;
+int posix_memalign(void **block, size_t alignment, size_t bytes) VCMALLOC_NOTHROW;
+void *memalign(size_t alignment, size_t bytes) VCMALLOC_NOTHROW;
+void *valloc(size_t bytes) VCMALLOC_NOTHROW;
+";
+    const NAMES: [&str; 22] = [
+        "malloc",
+        "calloc",
+        "realloc",
+        "free",
+        "aligned_alloc",
+        "posix_memalign",
+        "memalign",
+        "valloc",
+        "mallocx",
+        "rallocx",
+        "xallocx",
+        "sallocx",
+        "dallocx",
+        "sdallocx",
+        "nallocx",
+        "mallctl",
+        "mallctlnametomib",
+        "mallctlbymib",
+        "malloc_stats_print",
+        "malloc_usable_size",
+        "malloc_conf",
+        "malloc_message",
+    ];
+    println!("cargo:rerun-if-changed={HEADER}");
+    let mut text = std::fs::read_to_string(HEADER)?;
+    if !is_prefixed {
+        return Ok(text);
+    }
+    text = text.replace("void *mallocx(", &format!("{FAMILY}void *mallocx("));
+    let mut macros = String::new();
+    for name in NAMES {
+        for before in [" ", "*"] {
+            for after in ["(", ";", ")("] {
+                text =
+                    text.replace(&format!("{before}{name}{after}"), &format!("{before}_rjem_{name}{after}"));
+            }
+        }
+        macros += &format!("#ifndef JEMALLOC_NO_RENAME\n#define je_{name} _rjem_{name}\n#endif\n");
+        macros += &format!("#ifdef JEMALLOC_MANGLE\n#define {name} _rjem_{name}\n#endif\n");
+    }
+    let end = text.rfind("#endif").unwrap_or(text.len());
+    text.insert_str(end, &macros);
+    Ok(text)
 }
 
 fn compile(file: &str, standard: &str, shared: bool) {

@@ -69,7 +69,7 @@ const NAMED: [&str; 24] = [
     "bin_shards:1-128:4",
     "slab_sizes:1-4096:17",
     "prof_accum:true",
-    "max_background_threads:4",
+    "max_background_threads:8",
     "prof_thread_active_init:false",
     "xmalloc:true",
 ];
@@ -141,14 +141,14 @@ pub fn bad() -> Result<(), String> {
 }
 
 pub fn absent() -> Result<(), String> {
-    let names = ["-:stats.mutexes.ctl.num_ops", "-:stats.mutexes.ctl.num_ops", "-:opt.tcache_max"];
+    let names = ["-:stats.mutexes.ctl.num_ops", "-:stats.mutexes.ctl.num_ops", "-:opt.tcache_nslots_large"];
     let quiet = with(On::Ours, "options.c", "", &names)?;
     let told = with(On::Ours, "options.c", "confirm_conf:true", &names)?;
     let lines = |name: &str| told.complaints.matches(&format!("mallctl(\"{name}\") has no answer: ")).count();
     if !quiet.complaints.is_empty() || quiet.text().matches(":2\n").count() != 3 {
         return Err(format!("{}{}", quiet.text(), quiet.complaints));
     }
-    match (lines("stats.mutexes.ctl.num_ops"), lines("opt.tcache_max")) {
+    match (lines("stats.mutexes.ctl.num_ops"), lines("opt.tcache_nslots_large")) {
         (1, 1) => Ok(()),
         _ => Err(told.complaints.clone()),
     }

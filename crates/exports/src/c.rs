@@ -1,27 +1,27 @@
 //! The types and values that C's functions speak in: pointers, names, errno, threads.
 
-#[cfg(exported)]
+#[cfg(any(exported, prefixed))]
 use core::ffi::c_char;
 use core::ffi::{c_int, c_void};
-#[cfg(exported)]
+#[cfg(any(exported, prefixed))]
 use core::ptr;
 
 pub type Pointer = *mut c_void;
 /// A C string.
-#[cfg(exported)]
+#[cfg(any(exported, prefixed))]
 pub type Name = *const c_char;
 /// The function that a new thread runs, and pthread_create.
 pub type Start = extern "C" fn(Pointer) -> Pointer;
 pub type Create =
     unsafe extern "C" fn(*mut libc::pthread_t, *const libc::pthread_attr_t, Start, Pointer) -> c_int;
 
-#[cfg(exported)]
+#[cfg(any(exported, prefixed))]
 #[inline(always)]
 pub fn pointer(address: usize) -> Pointer {
     ptr::with_exposed_provenance_mut(address)
 }
 
-#[cfg(exported)]
+#[cfg(any(exported, prefixed))]
 #[inline(always)]
 pub fn address(pointer: Pointer) -> usize {
     pointer.expose_provenance()

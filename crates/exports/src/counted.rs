@@ -186,6 +186,7 @@ pub static IS_INFALLIBLE: AtomicU32 = AtomicU32::new(0);
 pub static ABORTER: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether operator new gives up without an exception.
+#[cfg(not(prefixed))]
 #[cold]
 #[inline(never)]
 pub fn is_infallible() -> bool {

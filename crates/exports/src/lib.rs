@@ -14,7 +14,7 @@
 //! way to blocks, and the heap.
 //!
 //! ```text
-//! rust                        the crate for Rust programs: the global allocator
+//! rust tikv                   the crates for Rust programs: the global allocator; tikv-jemalloc-sys
 //! tenants                     and heaps of tenants
 //! start                       when the library is loaded, when the process forks, when it ends
 //! gperftools jemalloc         the stand-ins' interfaces
@@ -52,7 +52,7 @@ mod copies;
 mod counted;
 #[cfg(exported)]
 mod cxx;
-#[cfg(exported)]
+#[cfg(any(exported, prefixed))]
 mod extended;
 #[cfg(whole_paths)]
 mod fast;
@@ -72,7 +72,9 @@ mod jemalloc;
 mod loader;
 #[cfg(shared)]
 mod lookup;
-#[cfg(exported)]
+// With a prefix some have no name.
+#[cfg(any(exported, prefixed))]
+#[cfg_attr(prefixed, allow(dead_code, unused_imports))]
 mod malloc;
 mod moved;
 #[cfg(gperftools)]
@@ -85,16 +87,18 @@ mod probes;
 mod registration;
 #[cfg(exported)]
 mod replaced;
-#[cfg(rust)]
+#[cfg(all(rust, not(tikv)))]
 mod rust;
 #[cfg(shared)]
 mod signals;
 mod sink;
 mod start;
-#[cfg(rust)]
+#[cfg(all(rust, not(tikv)))]
 mod tenants;
 #[cfg(shared)]
 mod threads;
+#[cfg(tikv)]
+mod tikv;
 #[cfg(all(hardened, exported))]
 mod tokens;
 mod unwind;
@@ -151,8 +155,10 @@ const fn place_of_heap() -> *const core_heap::Heap<Linux> {
     Policy::heap_of(&raw const HEAP)
 }
 
-#[cfg(rust)]
+#[cfg(all(rust, not(tikv)))]
 pub use rust::*;
+#[cfg(tikv)]
+pub use tikv::*;
 
 /// Nothing here panics: a test on the library's symbols proves that this is never called.
 #[cfg(all(not(rust), panic = "abort"))]

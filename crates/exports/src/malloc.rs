@@ -43,7 +43,7 @@ use {answered as answered_in_mode, malloc_slow as malloc_slow_in_mode};
 
 /// malloc, or all of it but the fast path in fast.rs. A name of its own: tools find functions by their debug
 /// names too.
-#[cfg_attr(not(whole_paths), unsafe(export_name = "malloc"))]
+#[cfg_attr(not(any(whole_paths, prefixed)), unsafe(export_name = "malloc"))]
 pub extern "C" fn plain_malloc(bytes: usize) -> Pointer {
     match blocks().allocate_fast(bytes) {
         0 => malloc_slow_in_mode(bytes),
@@ -68,7 +68,7 @@ unsafe extern "C" {
 pub use plain_malloc as exported_malloc;
 
 /// `free`, by a name that no other library's function can take the place of.
-#[cfg_attr(not(whole_paths), unsafe(export_name = "free"))]
+#[cfg_attr(not(any(whole_paths, prefixed)), unsafe(export_name = "free"))]
 pub extern "C" fn plain_free(block: Pointer) {
     if !blocks().free_fast(address(block)) {
         free_slow(block);
@@ -101,12 +101,12 @@ extern "C" fn checked_free_slow(block: Pointer, bytes: usize, align: usize) {
 }
 
 /// A name of free that libc dropped in 2017 and old programs still import.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(prefixed), unsafe(no_mangle))]
 pub extern "C" fn cfree(block: Pointer) {
     plain_free(block);
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(prefixed), unsafe(no_mangle))]
 pub extern "C" fn calloc(count: usize, bytes: usize) -> Pointer {
     #[cfg(whole_paths)]
     if let Some(total) = count.checked_mul(bytes).filter(|total| heap().is_unseen(*total)) {
@@ -124,7 +124,7 @@ pub extern "C" fn calloc(count: usize, bytes: usize) -> Pointer {
     }
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(prefixed), unsafe(no_mangle))]
 pub extern "C" fn realloc(block: Pointer, bytes: usize) -> Pointer {
     // glibc's reading of size 0: the block is freed and there is none any more.
     #[cfg(jemalloc)]
@@ -144,7 +144,7 @@ pub extern "C" fn realloc(block: Pointer, bytes: usize) -> Pointer {
     answered_in_mode(|| blocks().reallocate(address(block), bytes))
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(prefixed), unsafe(no_mangle))]
 pub extern "C" fn reallocarray(block: Pointer, count: usize, bytes: usize) -> Pointer {
     match count.checked_mul(bytes) {
         Some(total) => realloc(block, total),
@@ -181,14 +181,14 @@ fn aligned(align: usize, bytes: usize) -> Pointer {
     }
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(prefixed), unsafe(no_mangle))]
 pub extern "C" fn memalign(align: usize, bytes: usize) -> Pointer {
     aligned(align, bytes)
 }
 
 /// C17, and glibc from 2.38 on: an alignment that is no power of two is refused. A size that is no multiple of it is
 /// taken.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(prefixed), unsafe(no_mangle))]
 pub extern "C" fn aligned_alloc(align: usize, bytes: usize) -> Pointer {
     if !align.is_power_of_two() {
         set_errno(EINVAL);
@@ -199,7 +199,7 @@ pub extern "C" fn aligned_alloc(align: usize, bytes: usize) -> Pointer {
 
 /// # Safety
 /// `out` is valid for writing a pointer.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(prefixed), unsafe(no_mangle))]
 pub unsafe extern "C" fn posix_memalign(out: *mut Pointer, align: usize, bytes: usize) -> c_int {
     if !align.is_power_of_two() || !align.is_multiple_of(size_of::<Pointer>()) {
         return EINVAL;
@@ -231,12 +231,12 @@ fn page_bytes() -> usize {
     heap().os().page_bytes()
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(prefixed), unsafe(no_mangle))]
 pub extern "C" fn valloc(bytes: usize) -> Pointer {
     aligned(page_bytes(), bytes)
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(prefixed), unsafe(no_mangle))]
 pub extern "C" fn pvalloc(bytes: usize) -> Pointer {
     match bytes.checked_next_multiple_of(page_bytes()) {
         Some(bytes) => aligned(page_bytes(), bytes),
@@ -247,19 +247,19 @@ pub extern "C" fn pvalloc(bytes: usize) -> Pointer {
     }
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(prefixed), unsafe(no_mangle))]
 pub extern "C" fn malloc_usable_size(block: Pointer) -> usize {
     blocks().usable_bytes(address(block))
 }
 
 /// C23: `bytes` is what the block was asked for with.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(prefixed), unsafe(no_mangle))]
 pub extern "C" fn free_sized(block: Pointer, bytes: usize) {
     checked_free(block, bytes, 1);
 }
 
 /// C23: `align` and `bytes` are what the block was asked for with.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(prefixed), unsafe(no_mangle))]
 pub extern "C" fn free_aligned_sized(block: Pointer, align: usize, bytes: usize) {
     checked_free(block, bytes, align);
 }

@@ -9,7 +9,7 @@
 use super::c::Pointer;
 use core::ffi::{c_char, c_int, c_void};
 
-#[cfg(shared)]
+#[cfg(any(shared, jemalloc))]
 type Destructor = extern "C" fn(Pointer);
 
 macro_rules! moved {
@@ -64,6 +64,10 @@ moved! {
 #[cfg(shared)]
 moved! {
     pthread_setschedparam: unsafe extern "C" fn(libc::pthread_t, c_int, *const libc::sched_param) -> c_int;
+}
+
+#[cfg(any(shared, jemalloc))]
+moved! {
     pthread_key_create: unsafe extern "C" fn(*mut libc::pthread_key_t, Option<Destructor>) -> c_int;
     pthread_setspecific: unsafe extern "C" fn(libc::pthread_key_t, *const c_void) -> c_int;
 }

@@ -4,7 +4,6 @@
 //! is needed: a build from an archive has the package's version alone. No time is in it, so that one
 //! commit always makes the same files.
 
-use std::env::var;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,7 +16,8 @@ const COMMON: [&str; 2] = ["Cargo.toml", "Cargo.lock"];
 /// Sets `VCMALLOC_VERSION` for the crate: `0.1.0`, `0.1.0+d5f9679b8f` or `0.1.0+d5f9679b8f+changes`, where one of these
 /// folders of crates/ is not as the commit has it.
 pub fn tell(packages: &[&str]) {
-    let version = var("CARGO_PKG_VERSION").unwrap_or_default();
+    // All packages have one, but for the crate that takes the place of another, with that one's.
+    let version = env!("CARGO_PKG_VERSION");
     let workspace = &Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     // Among the packages of another program, vendored, the folder above is that program's.
     let is_ours = workspace.join("crates/version/Cargo.toml").exists();

@@ -43,7 +43,7 @@ fn block_of(id: HeapId, bytes: usize, flags: c_int) -> Pointer {
     taken.map_or_else(|_| refused(), |block| pointer(counted::took(block)))
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(prefixed), unsafe(no_mangle))]
 pub extern "C" fn mallocx(bytes: usize, flags: c_int) -> Pointer {
     let Some(number) = arena_of(flags) else { return extended::mallocx(bytes, flags) };
     match arenas::heap_of(number) {
@@ -53,7 +53,7 @@ pub extern "C" fn mallocx(bytes: usize, flags: c_int) -> Pointer {
 }
 
 /// With an arena in the flags the block is one of it then, wherever it was.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(prefixed), unsafe(no_mangle))]
 pub extern "C" fn rallocx(block: Pointer, bytes: usize, flags: c_int) -> Pointer {
     let Some(number) = arena_of(flags) else { return resized(block, bytes, flags) };
     let Some(id) = arenas::heap_of(number) else { return refused() };
@@ -98,7 +98,7 @@ fn moved(block: Pointer, bytes: usize, take: impl FnOnce() -> Pointer) -> Pointe
 }
 
 /// A large block becomes no small one.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(prefixed), unsafe(no_mangle))]
 pub extern "C" fn xallocx(block: Pointer, bytes: usize, extra: usize, flags: c_int) -> usize {
     let before = blocks().usable_bytes(address(block));
     if before > LARGEST_BYTES && bytes.saturating_add(extra) <= LARGEST_BYTES {
@@ -109,7 +109,7 @@ pub extern "C" fn xallocx(block: Pointer, bytes: usize, extra: usize, flags: c_i
 
 macro_rules! as_extended {
     ($( $name:ident($( $argument:ident: $kind:ty ),*) $( -> $result:ty )?; )+) => { $(
-        #[unsafe(no_mangle)]
+        #[cfg_attr(not(prefixed), unsafe(no_mangle))]
         pub extern "C" fn $name($( $argument: $kind ),*) $( -> $result )? {
             extended::$name($( $argument ),*)
         }

@@ -1,5 +1,5 @@
-//! The program's and the operator's options: `malloc_conf` in the program, the target of the link /etc/malloc.conf, and the variable
-//! MALLOC_CONF, of which the later ones win. Variables VCM_* and the config file say the same more strongly.
+//! The program's and the operator's options: those of the build, `malloc_conf` in the program, the target of the link
+//! /etc/malloc.conf, and the variable MALLOC_CONF, of which the later ones win. Variables VCM_* and the config file say the same more strongly.
 
 use super::arenas;
 use super::decay;
@@ -13,22 +13,34 @@ use vcmalloc_core::os::Os;
 
 /// Longer ones are cut, as a path is.
 const ROOM: usize = 4096;
+/// The places and their names; a build whose functions have a prefix has it here, too.
+const PLACES: [&str; 4] = if cfg!(prefixed) {
+    ["config.malloc_conf", "_rjem_malloc_conf", "/etc/_rjem_malloc.conf", "_RJEM_MALLOC_CONF"]
+} else {
+    ["config.malloc_conf", "malloc_conf", "/etc/malloc.conf", "MALLOC_CONF"]
+};
+const LINK: &CStr = if cfg!(prefixed) { c"/etc/_rjem_malloc.conf" } else { c"/etc/malloc.conf" };
+const VARIABLE: &CStr = if cfg!(prefixed) { c"_RJEM_MALLOC_CONF" } else { c"MALLOC_CONF" };
+/// Options that were set where this was built.
+pub const BUILT_IN: &CStr =
+    match CStr::from_bytes_with_nul(concat!(env!("VCMALLOC_MALLOC_CONF"), "\0").as_bytes()) {
+        Ok(text) => text,
+        Err(_) => c"",
+    };
 const CONFIRM: &[u8] = b"confirm_conf";
 
-/// Reads all three, and does what they say.
+/// Reads all four, and does what they say.
 pub fn read() {
     say::find_message();
     let mut link = [0u8; ROOM];
     // SAFETY: a C string, and a place of so many bytes.
-    let length = unsafe { libc::readlink(c"/etc/malloc.conf".as_ptr(), link.as_mut_ptr().cast(), ROOM - 1) };
+    let length = unsafe { libc::readlink(LINK.as_ptr(), link.as_mut_ptr().cast(), ROOM - 1) };
     let link = link.get(..length.max(0) as usize).unwrap_or(&[]);
-    let sources: [(&str, &[u8]); 3] = [
-        ("malloc_conf", say::conf_of_program().map_or(&[], CStr::to_bytes)),
-        ("/etc/malloc.conf", link),
-        ("MALLOC_CONF", of_environment()),
-    ];
+    let texts: [&[u8]; 4] =
+        [BUILT_IN.to_bytes(), say::conf_of_program().map_or(&[], CStr::to_bytes), link, of_environment()];
+    let sources = || PLACES.into_iter().zip(texts);
     // First: it says whether the rest is told.
-    for (_, text) in sources {
+    for (_, text) in sources() {
         each(text, |pair| {
             if let Ok((CONFIRM, value)) = pair {
                 settings::set("confirm_conf", i64::from(value == b"true"));
@@ -37,7 +49,7 @@ pub fn read() {
     }
     say::IS_VERBOSE.store(settings::is_on("confirm_conf"), Ordering::Relaxed);
     let mut is_bad = false;
-    for (source, text) in sources.into_iter().filter(|(_, text)| !text.is_empty()) {
+    for (source, text) in sources().filter(|(_, text)| !text.is_empty()) {
         confirm(&[source.as_bytes(), b": \"", text, b"\""]);
         each(text, |pair| is_bad |= !take(source, pair));
     }
@@ -54,7 +66,7 @@ fn of_environment() -> &'static [u8] {
     }
     // SAFETY: the library is being loaded: nobody changes the environment.
     unsafe {
-        let value = libc::getenv(c"MALLOC_CONF".as_ptr());
+        let value = libc::getenv(VARIABLE.as_ptr());
         if value.is_null() { &[] } else { CStr::from_ptr(value).to_bytes() }
     }
 }

@@ -55,7 +55,7 @@ fn number_of(outcome: Outcome) -> c_int {
 
 /// # Safety
 /// `name` is a C string or null; each other pointer is null, or valid as the manual has it.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(prefixed), unsafe(no_mangle))]
 pub unsafe extern "C" fn mallctl(
     name: Name,
     old: *mut c_void,
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn mallctl(
 
 /// # Safety
 /// `name` is a C string or null; `length` is null or valid, and `mib` null or of so many words.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(prefixed), unsafe(no_mangle))]
 pub unsafe extern "C" fn mallctlnametomib(name: Name, mib: *mut usize, length: *mut usize) -> c_int {
     if name.is_null() || mib.is_null() || length.is_null() {
         return EINVAL;
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn mallctlnametomib(name: Name, mib: *mut usize, length: *
 
 /// # Safety
 /// `mib` is null or has so many words; each other pointer is null, or valid as the manual has it.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(prefixed), unsafe(no_mangle))]
 pub unsafe extern "C" fn mallctlbymib(
     mib: *const usize,
     length: usize,

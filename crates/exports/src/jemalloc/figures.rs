@@ -311,7 +311,7 @@ pub fn purged() -> u64 {
     heap().maintenance().given_back / PAGE
 }
 
-/// Whether there may be a janitor.
+/// Whether there may be a janitor: in a program that links us only by order.
 pub fn has_background() -> bool {
-    heap().options.get(OptionId::janitor) != 0
+    heap().options.get(OptionId::janitor) != 0 && (cfg!(not(tikv)) || heap().has_janitor())
 }

@@ -38,6 +38,14 @@ mod tcaches;
 mod threads;
 mod tree;
 
+#[cfg(prefixed)]
+pub use {
+    blocks::{dallocx, mallocx, nallocx, rallocx, sallocx, sdallocx, xallocx},
+    ctl::{mallctl, mallctlbymib, mallctlnametomib},
+    print::malloc_stats_print,
+    say::Message,
+};
+
 /// When the library is loaded: settings.
 pub fn on_load() {
     figures::begin();

@@ -4,7 +4,7 @@ use super::arenas::{self, ALL};
 use super::figures::{self, Figure, PAGE};
 use super::io::{Io, Numbers, Outcome, Value};
 use super::sizes::{self, BINS, LENGTHS};
-use super::{decay, prof, rows, threads};
+use super::{conf, decay, prof, rows, threads};
 use crate::counted::{self, thread};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -71,7 +71,7 @@ pub const TABLE: [Row; 395] = [
     row("config.debug", Get(|_| Ok(Value::Bool(false)))),
     row("config.fill", Get(|_| Ok(Value::Bool(false)))),
     row("config.lazy_lock", Get(|_| Ok(Value::Bool(false)))),
-    row("config.malloc_conf", Get(|_| Ok(Value::Text(c"")))),
+    row("config.malloc_conf", Get(|_| Ok(Value::Text(conf::BUILT_IN)))),
     row("config.opt_safety_checks", Get(|_| Ok(Value::Bool(true)))),
     row("config.prof", Get(|_| Ok(Value::Bool(true)))),
     row("config.prof_libgcc", Get(|_| Ok(Value::Bool(false)))),

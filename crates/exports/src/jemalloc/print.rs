@@ -323,7 +323,7 @@ fn print_to(callback: Option<Message>, argument: *mut c_void, letters: &[u8]) {
 
 /// # Safety
 /// `letters` is a C string or null; `callback` may be called with `argument`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(prefixed), unsafe(no_mangle))]
 pub unsafe extern "C" fn malloc_stats_print(callback: Option<Message>, argument: *mut c_void, letters: Name) {
     // SAFETY: by the caller's promise.
     let letters = if letters.is_null() { &[][..] } else { unsafe { CStr::from_ptr(letters) }.to_bytes() };

@@ -7,7 +7,7 @@ use crate::c::{Name, address, undisturbed};
 use crate::counted::{self, thread};
 use crate::{Blocks, blocks, heap};
 use core::ffi::{CStr, c_char, c_int, c_void};
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use libc::{EAGAIN, EFAULT, EINVAL, ENOENT};
 use vcmalloc_core::options::{OptionId, spec};
 
@@ -32,28 +32,47 @@ fn set_option(id: OptionId, value: &[u8]) -> Outcome {
     set.map_err(|_| EFAULT)
 }
 
+/// Without functions before libc's no second thread of the program is seen that the janitor could begin with.
+fn obey_janitor_option() {
+    #[cfg(shared)]
+    crate::threads::obey_option();
+    #[cfg(not(shared))]
+    if !crate::janitor::end_if_off() {
+        crate::janitor::vcm_janitor_start();
+    }
+}
+
 /// The janitor: its thread ends at once, and begins with the program's second one.
 pub fn background_thread(io: &Io) -> Outcome {
     let wanted = io.take_bool()?;
     io.give(Value::Bool(figures::has_background()))?;
     match wanted {
+        Some(true) if MOST_JANITORS.load(Ordering::Relaxed) == 0 => Err(EFAULT),
         Some(wanted) if wanted != figures::has_background() => {
             set_option(OptionId::janitor, if wanted { b"on" } else { b"off" })?;
-            crate::threads::obey_option();
+            obey_janitor_option();
             Ok(())
         }
         _ => Ok(()),
     }
 }
 
-/// One is enough, and none more is made.
+/// The most threads that there may be, at first as many as jemalloc's. One is enough, and none more is made.
+static MOST_JANITORS: AtomicUsize = AtomicUsize::new(settings::MOST_JANITORS);
+
 pub fn max_background_threads(io: &Io) -> Outcome {
     let wanted = io.take::<usize>()?;
-    io.give(Value::Word(1))?;
-    match wanted {
-        Some(0) | Some(2..) => Err(EINVAL),
-        _ => Ok(()),
+    io.give(Value::Word(MOST_JANITORS.load(Ordering::Relaxed) as u64))?;
+    let Some(wanted) = wanted else { return Ok(()) };
+    if wanted > settings::MOST_JANITORS {
+        return Err(EINVAL);
     }
+    MOST_JANITORS.store(wanted, Ordering::Relaxed);
+    if wanted == 0 && figures::has_background() {
+        set_option(OptionId::janitor, b"off")?;
+        obey_janitor_option();
+    }
+    Ok(())
 }
 
 pub fn thread_arena(io: &Io) -> Outcome {

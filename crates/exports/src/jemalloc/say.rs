@@ -8,6 +8,7 @@ use vcmalloc_core::base::text::{Buffer, Sink, put_str};
 use vcmalloc_core::os::Os;
 
 /// The program's configuration; its own variable of this name comes before it.
+#[cfg(not(tikv))]
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
 pub static malloc_conf: AtomicPtr<i8> = AtomicPtr::new(core::ptr::null_mut());
@@ -15,13 +16,27 @@ pub static malloc_conf: AtomicPtr<i8> = AtomicPtr::new(core::ptr::null_mut());
 pub type Message = extern "C" fn(*mut c_void, Name);
 
 /// The function that gets each line; the program's own variable of this name comes before it.
+#[cfg(not(tikv))]
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
 pub static malloc_message: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 
-/// The value of a variable that program and library both may have: the one that the loader finds first.
+// Weak ones of tikv/variables.S, if the program has none.
+#[cfg(tikv)]
+unsafe extern "C" {
+    #[cfg_attr(prefixed, link_name = "_rjem_malloc_conf")]
+    static malloc_conf: AtomicPtr<i8>;
+    #[cfg_attr(prefixed, link_name = "_rjem_malloc_message")]
+    static malloc_message: AtomicPtr<c_void>;
+}
+
+/// The variable that program and library both may have: the one that the loader finds first. In a program that links us there is one.
+fn found(name: &CStr) -> *mut c_void {
+    if cfg!(tikv) { core::ptr::null_mut() } else { moved::find(libc::RTLD_DEFAULT, name) }
+}
+
 fn variable(name: &CStr, own: *const c_void) -> *mut c_void {
-    let found = moved::find(libc::RTLD_DEFAULT, name);
+    let found = found(name);
     let place = if found.is_null() { own } else { found.cast_const() };
     // SAFETY: both are places of a pointer, which live as long as the process.
     unsafe { place.cast::<*mut c_void>().read_volatile() }
@@ -38,8 +53,7 @@ pub fn conf_of_program() -> Option<&'static CStr> {
 static PLACE: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 
 pub fn find_message() {
-    let found = moved::find(libc::RTLD_DEFAULT, c"malloc_message");
-    PLACE.store(found, Ordering::Relaxed);
+    PLACE.store(found(c"malloc_message"), Ordering::Relaxed);
 }
 
 fn message() -> Option<Message> {

@@ -3,6 +3,7 @@
 use super::io::Value;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+use vcmalloc_core::class::LARGEST_BYTES;
 
 /// How an option is written, and the type of its value.
 #[derive(Clone, Copy)]
@@ -89,6 +90,13 @@ const RECORDS: &str = "'vcm record' writes every allocation of a running process
 const MAPS: &str = "memory comes from mmap; addresses stay, their memory goes";
 const NOT_BUILT: &str = "Debian's jemalloc is built without it, too";
 
+/// Switches that nobody set, and that are on or off then.
+const NOT_GIVEN_ON: i64 = -1;
+const NOT_GIVEN_OFF: i64 = -2;
+
+/// What `max_background_threads` is at first, and at most.
+pub const MOST_JANITORS: usize = 4;
+
 const BOTH: i64 = i64::MAX;
 const DISABLED: &[&CStr] = &[c"disabled"];
 pub const ZERO_REALLOC: &[&CStr] = &[c"free", c"alloc", c"abort"];
@@ -129,9 +137,14 @@ pub static SETTINGS: [Setting; 76] = [
     setting("percpu_arena", Word(DISABLED), 0, Only(ONE_HEAP)),
     setting("oversize_threshold", Size(0, BOTH), 0, Only(ONE_HEAP)),
     setting("mutex_max_spin", Other, 0, Absent("locks spin as long as it helps")),
-    // -1: nobody gave it.
-    setting("background_thread", Bool, -1, Obeyed),
-    setting("max_background_threads", Size(0, BOTH), 1, Only("one thread suffices")),
+    // Not 0 or 1: nobody gave it.
+    setting("background_thread", Bool, if cfg!(tikv) { NOT_GIVEN_OFF } else { NOT_GIVEN_ON }, Obeyed),
+    setting(
+        "max_background_threads",
+        Size(0, BOTH),
+        MOST_JANITORS as i64,
+        Only("one thread suffices; background_thread:false is none"),
+    ),
     setting("dirty_decay_ms", Signed(-1, BOTH), -2, Obeyed),
     setting("muzzy_decay_ms", Signed(-1, BOTH), 0, Obeyed),
     setting("stats_print", Bool, 0, Obeyed),
@@ -144,7 +157,7 @@ pub static SETTINGS: [Setting; 76] = [
     setting("xmalloc", Other, 0, Absent(NOT_BUILT)),
     setting("experimental_infallible_new", Bool, 0, Obeyed),
     setting("tcache", Bool, 1, Only(CACHES)),
-    setting("tcache_max", Other, 0, Absent(CACHES)),
+    setting("tcache_max", Size(0, BOTH), LARGEST_BYTES as i64, Only(CACHES)),
     setting("tcache_nslots_small_min", Other, 0, Absent(CACHES)),
     setting("tcache_nslots_small_max", Other, 0, Absent(CACHES)),
     setting("tcache_nslots_large", Other, 0, Absent(CACHES)),
@@ -230,7 +243,7 @@ impl Setting {
             return None;
         }
         Some(match self.form {
-            Form::Bool => Value::Bool(self.number() != 0),
+            Form::Bool => Value::Bool(![0, NOT_GIVEN_OFF].contains(&self.number())),
             Form::U32(..) => Value::U32(self.number() as u32),
             Form::Size(..) | Form::Signed(..) => Value::Word(self.number() as u64),
             Form::Word(words) => Value::Text(words.get(self.number() as usize).copied().unwrap_or(c"")),
