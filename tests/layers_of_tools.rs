@@ -182,6 +182,7 @@ const VCM: Floors = &[
     &["html::compared", "html::traced"],
     &["html"],
     // No verb uses another one.
+    &["verbs::doctor::jemalloc"],
     &["verbs::doctor::settings", "verbs::doctor::names"],
     &["verbs::doctor::survey"],
     &["verbs::doctor::check", "verbs::doctor::commands", "verbs::doctor::blocks"],
@@ -192,7 +193,7 @@ const VCM: Floors = &[
     &["verbs::compare::apply", "verbs::compare::verdict"],
     &["verbs::record::before", "verbs::record::output", "verbs::record::session"],
     &["verbs::record::running"],
-    &["verbs::compare::advice", "verbs::compare::arms"],
+    &["verbs::compare::advice", "verbs::compare::arms", "verbs::compare::linked"],
     &["verbs::compare::json", "verbs::compare::report"],
     &["verbs::compare::page"],
     &["verbs::compare::crossover::manager", "verbs::compare::crossover::schedule"],

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use vcmalloc_core::options::jemalloc::{MEANINGS, Meaning};
 use vcmalloc_tests::{Finished, run};
 
 use super::On;
@@ -94,7 +95,22 @@ pub fn each() -> Result<(), String> {
     {
         expect(On::Ours, "options.c", conf, &[], "")?;
     }
-    Ok(())
+    the_value_in_force()
+}
+
+/// The table that the library and `vcm doctor` share has the library's values: to set them changes nothing.
+fn the_value_in_force() -> Result<(), String> {
+    let only = MEANINGS.iter().filter_map(|(name, meaning)| match meaning {
+        Meaning::Only(value, _) => Some(format!("{name}:{value}")),
+        _ => None,
+    });
+    let conf = only.collect::<Vec<_>>().join(",");
+    let finished = with(On::Ours, "options.c", &conf, &[])?;
+    finished.succeeded()?;
+    match conf.is_empty() || !finished.complaints.is_empty() {
+        true => Err(format!("{conf}: {}", finished.complaints)),
+        false => Ok(()),
+    }
 }
 
 pub fn places() -> Result<(), String> {

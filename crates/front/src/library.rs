@@ -25,7 +25,7 @@ pub struct Library {
     pub path: PathBuf,
     /// Of that file without symbolic links, as /proc shows it.
     pub real_path: PathBuf,
-    /// The names of gperftools' libraries whose place it takes, so that their interface reads our heap.
+    /// The names of gperftools' or jemalloc's libraries whose place it takes, so that their interface reads our heap.
     pub stands_in_for: Vec<String>,
     /// Files to be preloaded behind it: the stand-in again, where a program needs it under more names than one.
     pub behind: Vec<PathBuf>,
@@ -124,10 +124,22 @@ pub fn find(asked_for: Option<&Path>, hardened: bool) -> Result<Library, Failure
     }
 }
 
-/// How the names of gperftools' libraries begin; ours in their place has the same. The folder is for where gperftools'
-/// own is installed under that name.
+/// How the names of gperftools' libraries begin; ours in their place has the same.
 pub const STAND_IN_PREFIX: &str = "libtcmalloc";
-const STAND_IN_FOLDER: &str = "vcmalloc";
+/// The name of jemalloc's library, and of ours in its place.
+pub const JEMALLOC_STAND_IN: &str = "libjemalloc.so.2";
+/// For where the other library of that name is installed.
+const STAND_IN_FOLDERS: [&str; 2] = ["vcmalloc", "vcmalloc/jemalloc"];
+
+/// Whether a library of this name has one of ours that takes its place.
+pub fn has_stand_in(name: &str) -> bool {
+    name.starts_with(STAND_IN_PREFIX) || name == JEMALLOC_STAND_IN
+}
+
+/// The entries of a list of preloads that name jemalloc's library.
+pub fn preloads_jemalloc(list: &str) -> bool {
+    list.split([':', ' ']).any(|entry| entry.rsplit('/').next() == Some(JEMALLOC_STAND_IN))
+}
 
 impl Library {
     /// Whether it is, or brings, what takes the place of a library of this name.
@@ -135,7 +147,13 @@ impl Library {
         self.stands_in_for.iter().any(|own| own == name)
     }
 
-    /// The one beside this that takes the place of gperftools' libraries of these names, if it is there under each.
+    /// Whether an entry of LD_PRELOAD is the library whose place this takes, so that it would be loaded without use.
+    pub fn replaces(&self, entry: &Path) -> bool {
+        let name = entry.file_name().unwrap_or_default().to_string_lossy();
+        name == JEMALLOC_STAND_IN && self.stands_in_for(&name)
+    }
+
+    /// The one beside this that takes the place of other libraries of these names, if it is there under each.
     pub fn stand_in_for<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Option<Library> {
         let mut all: Option<Library> = None;
         for name in names {
@@ -154,11 +172,12 @@ impl Library {
 
     fn stand_in_named(&self, name: &str) -> Option<Library> {
         let folder = self.path.parent()?;
-        [folder.to_path_buf(), folder.join(STAND_IN_FOLDER)]
-            .iter()
+        [folder.to_path_buf()]
+            .into_iter()
+            .chain(STAND_IN_FOLDERS.map(|below| folder.join(below)))
             .map(|folder| folder.join(name))
             .filter(|path| path.is_file())
-            // gperftools' own library is none of ours, and `open` refuses it.
+            // The library of that name that others made is none of ours, and `open` refuses it.
             .filter_map(|path| open(&path, "found by vcm").ok())
             .find(|library| library.stands_in_for(name))
     }
@@ -250,7 +269,7 @@ pub fn open(path: &Path, by: &str) -> Result<Library, Failure> {
         )));
     }
     // The loader takes it for a needed library by the name inside the file alone.
-    let stands_in = library.exports(elf::TCMALLOC_INTERFACE);
+    let stands_in = library.exports(elf::TCMALLOC_INTERFACE) || library.exports(elf::JEMALLOC_INTERFACE);
     let stands_in_for = library.soname.iter().filter(|_| stands_in).cloned().collect();
     Ok(Library { path: absolute, real_path, stands_in_for, behind: Vec::new() })
 }

@@ -3,7 +3,7 @@
 //! Owns the marks by which allocators are told apart: symbols that only one of them exports, and strings that
 //! it carries when its symbols are gone.
 
-use super::elf::{Elf, OWN_INTERFACE, TCMALLOC_INTERFACE};
+use super::elf::{Elf, JEMALLOC_INTERFACE, OWN_INTERFACE, TCMALLOC_INTERFACE};
 use super::loaded::{BroughtBy, Loaded, Object};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,8 @@ pub enum Kind {
     Ours,
     /// Ours in place of libtcmalloc, with its interface.
     StandIn,
+    /// Ours in place of libjemalloc, with its interface.
+    JemallocStandIn,
     Glibc,
     Musl,
     Jemalloc,
@@ -39,6 +41,7 @@ impl Kind {
         match self {
             Kind::Ours => "vcmalloc",
             Kind::StandIn => "vcmalloc, standing in for TCMalloc",
+            Kind::JemallocStandIn => "vcmalloc, standing in for jemalloc",
             Kind::Glibc => "glibc malloc",
             Kind::Musl => "musl malloc",
             Kind::Jemalloc => "jemalloc",
@@ -58,7 +61,7 @@ impl Kind {
     /// As in tables, where the libraries of one allocator are one.
     pub fn word(self) -> &'static str {
         match self {
-            Kind::Ours | Kind::StandIn => "vcmalloc",
+            Kind::Ours | Kind::StandIn | Kind::JemallocStandIn => "vcmalloc",
             Kind::Glibc => "glibc",
             Kind::Musl => "musl",
             Kind::Tcmalloc | Kind::TcmallocMinimal => "tcmalloc",
@@ -71,7 +74,7 @@ impl Kind {
     }
 
     pub fn is_ours(self) -> bool {
-        matches!(self, Kind::Ours | Kind::StandIn)
+        matches!(self, Kind::Ours | Kind::StandIn | Kind::JemallocStandIn)
     }
 
     pub fn is_gperftools(self) -> bool {
@@ -127,6 +130,10 @@ pub struct Answer {
     pub others: Vec<Allocator>,
     /// The program, or a library of it, asks for gperftools' `MallocExtension`.
     pub asks_malloc_extension: bool,
+    /// An allocator that the program carries under names of its own: the symbol of its malloc.
+    pub private_copy: Option<&'static str>,
+    /// The object that answers `mallctl`: the first in the order of lookup that exports it.
+    pub answers_mallctl: Option<PathBuf>,
 }
 
 impl Answer {
@@ -137,6 +144,8 @@ impl Answer {
             evidence: vec![why.into()],
             others: Vec::new(),
             asks_malloc_extension: false,
+            private_copy: None,
+            answers_mallctl: None,
         }
     }
 
@@ -167,6 +176,13 @@ pub fn of(loaded: &Loaded) -> Answer {
         if let Some((symbol, name)) = elf.private_copy().filter(|_| is_program && !elf.defines("malloc")) {
             let line = format!("the program contains {name} as {symbol}, which a preload does not replace");
             answer.evidence.push(line);
+            answer.private_copy = Some(symbol);
+        }
+        if elf.exports(JEMALLOC_INTERFACE)
+            && object.brought_by != BroughtBy::Later
+            && answer.answers_mallctl.is_none()
+        {
+            answer.answers_mallctl = Some(object.path.clone());
         }
         if elf.is_glibc_loader() {
             continue;
@@ -225,18 +241,49 @@ fn evidence(answer: &Answer, loaded: &Loaded, private_malloc: bool) -> Vec<Strin
     if !loaded.is_order_known {
         steps.push("the environment cannot be read, so the preloads are not known".into());
     }
+    steps.extend(answer.whose_jemalloc());
+    steps.extend(answer.mallctl_elsewhere());
     steps
+}
+
+impl Answer {
+    /// Whose jemalloc serves the process.
+    fn whose_jemalloc(&self) -> Option<String> {
+        let serving = self.serving.as_ref().filter(|serving| serving.kind == Kind::Jemalloc)?;
+        let is_system = ["/usr/lib", "/lib"].iter().any(|folder| serving.object.starts_with(folder));
+        Some(match serving.brought_by {
+            BroughtBy::Program => {
+                "the program's own copy of jemalloc, which a preload does not replace".into()
+            }
+            _ if is_system => "the system's jemalloc".into(),
+            _ => "a jemalloc outside the system's folders".into(),
+        })
+    }
+
+    /// Whether `mallctl` is answered by another than serves malloc.
+    pub fn mallctl_elsewhere(&self) -> Option<String> {
+        let (serving, answering) = (self.serving.as_ref()?, self.answers_mallctl.as_ref()?);
+        (*answering != serving.object).then(|| {
+            format!("mallctl and MALLOC_CONF reach {}, which serves no malloc here", answering.shown())
+        })
+    }
 }
 
 fn identify(object: &Object, elf: &Elf) -> Allocator {
     let has = |symbol| elf.defines(symbol);
     let kind = if has(OWN_INTERFACE) {
-        if elf.exports(TCMALLOC_INTERFACE) { Kind::StandIn } else { Kind::Ours }
+        if elf.exports(TCMALLOC_INTERFACE) {
+            Kind::StandIn
+        } else if elf.exports(JEMALLOC_INTERFACE) {
+            Kind::JemallocStandIn
+        } else {
+            Kind::Ours
+        }
     } else if has("MallocExtension_Internal_GetStats") {
         Kind::GoogleTcmalloc
     } else if has("tc_malloc") || has("tc_version") {
         if has("HeapProfilerStart") { Kind::Tcmalloc } else { Kind::TcmallocMinimal }
-    } else if has("mallctl") || has("je_malloc") || has("_rjem_malloc") {
+    } else if has(JEMALLOC_INTERFACE) || has("je_malloc") || has("_rjem_malloc") {
         Kind::Jemalloc
     } else if has("mi_malloc") {
         Kind::Mimalloc
@@ -293,7 +340,7 @@ fn version(object: &Object, kind: Kind) -> Option<String> {
         Kind::Glibc => b" release version ",
         Kind::Mimalloc => return in_name(&object.path),
         Kind::Jemalloc => return jemalloc_version(&begin(&object.file).ok()?),
-        Kind::Ours | Kind::StandIn => return own_version(&begin(&object.file).ok()?),
+        Kind::Ours | Kind::StandIn | Kind::JemallocStandIn => return own_version(&begin(&object.file).ok()?),
         _ => return None,
     };
     let bytes = begin(&object.file).ok()?;

@@ -15,6 +15,8 @@ use vcm_foreign::elf::Parts;
 
 /// gperftools' C++ interface: an object that exports this answers `MallocExtension` of the whole process.
 pub const TCMALLOC_INTERFACE: &str = "_ZN15MallocExtension8instanceEv";
+/// jemalloc's tree: an object that exports this answers for jemalloc, and programs know by it that jemalloc serves them.
+pub const JEMALLOC_INTERFACE: &str = "mallctl";
 /// Our own C interface.
 pub const OWN_INTERFACE: &str = "vcm_version";
 
@@ -34,7 +36,7 @@ const MARKS: [&str; 9] = [
     "tc_version",
     "HeapProfilerStart",
     "MallocExtension_Internal_GetStats",
-    "mallctl",
+    JEMALLOC_INTERFACE,
     "malloc_object_size",
     "__scudo_print_stats",
     "__asan_init",
@@ -50,6 +52,14 @@ pub enum Depth {
     ExportedSymbols,
     /// The full symbol table too, where the file still has it.
     AllSymbols,
+}
+
+/// The symbols to look among.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Among {
+    /// Those that other objects can use.
+    Exported,
+    All,
 }
 
 pub enum Look {
@@ -141,7 +151,7 @@ pub fn look(path: &Path, depth: Depth) -> io::Result<Look> {
 }
 
 /// How far behind the first byte that is loaded of it the file's first of these symbols lies.
-pub fn offset_of(path: &Path, names: &[&str]) -> io::Result<Option<u64>> {
+pub fn offset_of(path: &Path, names: &[&str], among: Among) -> io::Result<Option<u64>> {
     const PAGE: u64 = 4096;
     let cache = Parts::open(path)?;
     let damaged = |error| io::Error::new(io::ErrorKind::InvalidData, format!("a damaged ELF file: {error}"));
@@ -151,7 +161,10 @@ pub fn offset_of(path: &Path, names: &[&str]) -> io::Result<Option<u64>> {
     };
     let dynamic =
         file.dynamic_symbols().find(|symbol| symbol.is_definition() && is_meant(symbol.name_bytes()));
-    let own = || file.symbols().find(|symbol| symbol.is_definition() && is_meant(symbol.name_bytes()));
+    let own = || {
+        let mut symbols = file.symbols().filter(|_| among == Among::All);
+        symbols.find(|symbol| symbol.is_definition() && is_meant(symbol.name_bytes()))
+    };
     let Some(address) = dynamic.or_else(own).map(|symbol| symbol.address()) else { return Ok(None) };
     let start = file.segments().map(|segment| segment.address() & !(PAGE - 1)).min().unwrap_or(0);
     Ok(address.checked_sub(start))

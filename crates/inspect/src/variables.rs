@@ -4,7 +4,7 @@
 //! their start (redis, postgres) keep a copy, since they go on reading it. The copy is of now and not of the start;
 //! few programs change their own variables.
 
-use super::elf;
+use super::elf::{self, Among};
 use super::process::Process;
 use std::ffi::OsString;
 use std::fs::File;
@@ -69,10 +69,23 @@ impl Process {
             name == "libc.so.6" || name.starts_with("libc-2.") || name.starts_with("ld-musl-")
         };
         let libc = self.mapped_files().ok()?.into_iter().find(is_libc);
-        [Some(program), libc].into_iter().flatten().find_map(|path| {
-            let offset = elf::offset_of(&self.as_kernel_names_it(&path), &NAMES).ok()??;
-            self.start_of(&path)?.checked_add(offset)
-        })
+        [Some(program), libc]
+            .into_iter()
+            .flatten()
+            .find_map(|path| self.address_of(&path, &NAMES, Among::All))
+    }
+
+    /// The text to which a variable of an object leads: its first symbol of these names is a `const char *`.
+    pub fn text_behind(&self, object: &Path, names: &[&str], among: Among) -> Option<Vec<u8>> {
+        let place = self.address_of(object, names, among)?;
+        let memory = File::open(self.file("mem")).ok()?;
+        let text_at = word(&memory, place).filter(|address| *address != 0)?;
+        text(&memory, text_at)
+    }
+
+    fn address_of(&self, object: &Path, names: &[&str], among: Among) -> Option<u64> {
+        let offset = elf::offset_of(&self.as_kernel_names_it(object), names, among).ok()??;
+        self.start_of(object)?.checked_add(offset)
     }
 
     /// The lowest address at which a file is mapped.

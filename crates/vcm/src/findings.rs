@@ -29,7 +29,7 @@ pub struct Finding {
     /// It holds even though the library reports from the process: what it is about comes after the report, or
     /// cannot be seen from inside.
     pub outweighs_proof: bool,
-    /// The name of gperftools' library whose place ours would have to take.
+    /// The name of gperftools' or jemalloc's library whose place ours would have to take.
     pub wants_stand_in: Option<String>,
     /// It is loaded, and next to nothing is allocated there: not worth a change of a service.
     pub is_idle: bool,
@@ -252,12 +252,14 @@ fn linked(program: &Path, elf: &Elf, library: &Library, start: &Start) -> Vec<Fi
         if dependency.name.starts_with(library::STAND_IN_PREFIX) {
             // Two of ours are one heap; the stand-in behind libvcmalloc.so would have an empty one.
             let is_second =
-                !library.stands_in_for.is_empty() && dependency.path.as_deref().is_some_and(is_ours);
+                stands_in_for_tcmalloc(library) && dependency.path.as_deref().is_some_and(is_ours);
             if !library.stands_in_for(&dependency.name) && !is_second {
                 findings.push(linked_tcmalloc(&by.to_string(), &dependency.name, library));
             }
         } else if dependency.name.starts_with("libjemalloc") {
-            findings.push(linked_jemalloc(format!("{by} is linked with {}", dependency.name)));
+            if !library.stands_in_for(&dependency.name) {
+                findings.push(linked_jemalloc(&by.to_string(), &dependency.name));
+            }
         } else if let Some((_, name, weight)) = sanitizer(&dependency.name) {
             let what = format!("{by} is linked with {} ({name})", dependency.name);
             findings.push(linked_sanitizer(what, *weight));
@@ -304,7 +306,7 @@ fn is_ours(path: &Path) -> bool {
 
 fn linked_tcmalloc(by: &str, name: &str, library: &Library) -> Finding {
     let mut what = format!("{by} is linked with {name}");
-    if let Some(other) = library.stands_in_for.first() {
+    if let Some(other) = library.stands_in_for.first().filter(|_| stands_in_for_tcmalloc(library)) {
         what += &format!(", and {} replaces {other} only", library.path.shown());
     }
     let finding = Finding::new(
@@ -321,12 +323,38 @@ fn linked_tcmalloc(by: &str, name: &str, library: &Library) -> Finding {
     Finding { wants_stand_in: Some(name.to_string()), ..finding }
 }
 
-fn linked_jemalloc(what: String) -> Finding {
-    Finding::new(
+fn stands_in_for_tcmalloc(library: &Library) -> bool {
+    library.stands_in_for.iter().any(|name| name.starts_with(library::STAND_IN_PREFIX))
+}
+
+fn linked_jemalloc(by: &str, name: &str) -> Finding {
+    let has_stand_in = library::has_stand_in(name);
+    let advice = if has_stand_in {
+        "Install vcmalloc's own libjemalloc.so.2, which answers them, in the folder vcmalloc/jemalloc beside \
+         libvcmalloc.so (the package vcmalloc-jemalloc-compat, or 'make install'), or give it with --library."
+    } else {
+        "Read 'VCM_STATS_AT_EXIT=1' instead, or use a build without jemalloc."
+    };
+    let finding = Finding::new(
         Weight::Note,
-        what,
+        format!("{by} is linked with {name}"),
         "malloc and mallocx go to vcmalloc, but mallctl and MALLOC_CONF reach an idle jemalloc: its statistics \
          and settings have no meaning.",
-        "Read 'VCM_STATS_AT_EXIT=1' instead, or use a build without jemalloc.",
-    )
+        advice,
+    );
+    Finding { wants_stand_in: has_stand_in.then(|| name.to_string()), ..finding }
+}
+
+/// The stand-in beside the library that the program wants by these findings, or because jemalloc's library is among its
+/// preloads. A program that needs TCMalloc's would fail without it; one that has jemalloc's only reads idle figures.
+pub fn stand_in(library: &Library, findings: &[Finding], preloads: &str) -> Option<Library> {
+    let wanted = |weight: Weight| {
+        let of_it = findings.iter().filter(move |finding| finding.weight == weight);
+        of_it.filter_map(|finding| finding.wants_stand_in.as_deref())
+    };
+    if wanted(Weight::Harmful).next().is_some() {
+        return library.stand_in_for(wanted(Weight::Harmful));
+    }
+    let preloaded = library::preloads_jemalloc(preloads).then_some(library::JEMALLOC_STAND_IN);
+    library.stand_in_for(wanted(Weight::Note).chain(preloaded))
 }

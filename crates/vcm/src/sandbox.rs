@@ -90,9 +90,11 @@ fn check_visible(root: &Root, unit: &Unit, library: &Path) -> Result<(), Failure
              --library PATH {stem}"
         )));
     }
-    // If everybody found it, the stand-in would take TCMalloc's place in every program.
+    // If everybody found it, the stand-in would take TCMalloc's or jemalloc's place in every program.
     let folder = if file.starts_with(vcm_front::library::STAND_IN_PREFIX) {
         "/usr/local/lib/vcmalloc"
+    } else if vcm_front::library::has_stand_in(&file) {
+        "/usr/local/lib/vcmalloc/jemalloc"
     } else {
         "/usr/local/lib"
     };

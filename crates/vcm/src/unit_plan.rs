@@ -1,6 +1,6 @@
 //! The plan by which a unit's program runs on vcmalloc, or on another allocator.
 //!
-//! Owns the decisions: the stand-in where TCMalloc is linked, the existing preload kept behind ours, an
+//! Owns the decisions: the stand-in where TCMalloc or jemalloc is linked, the existing preload kept behind ours, an
 //! environment file where one of the unit's would win over us, and the cases in which nothing may be done;
 //! `findings` says which programs those are.
 
@@ -48,12 +48,25 @@ impl Plan {
         })?;
         let program = program_of(root, unit)?;
         let mut notes = Vec::new();
-        let tcmalloc = linked_tcmalloc(root, &program);
-        let library = choose(root, wanted, &tcmalloc, &program)?;
+        let linked = linked_stand_ins(root, &program);
+        let (tcmalloc, mut jemalloc): (Vec<_>, Vec<_>) =
+            linked.into_iter().partition(|name| name.starts_with(library::STAND_IN_PREFIX));
+        let is_linked = !jemalloc.is_empty();
+        if !is_linked && preloads_jemalloc(root, unit) {
+            jemalloc.push(library::JEMALLOC_STAND_IN.into());
+        }
+        let library = choose(root, wanted, &tcmalloc, &jemalloc, &program)?;
         if !tcmalloc.is_empty() {
             let (program, library, names) =
                 (program.display(), library.path.display(), tcmalloc.join(" and "));
             notes.push(format!("{program} is linked with {names}, so the stand-in {library} is preloaded."));
+        } else if let Some(name) = jemalloc.first().filter(|name| library.stands_in_for(name)) {
+            let why = if is_linked { "is linked with" } else { "has a preload of" };
+            let (program, library) = (program.display(), library.path.display());
+            notes.push(format!(
+                "{program} {why} {name}, so the stand-in {library} is preloaded; it answers mallctl and reads \
+                 MALLOC_CONF."
+            ));
         }
         notes.extend(in_a_build_tree(&library.path));
         notes.extend(what_its_file_shows(root, unit, &program, &library)?);
@@ -67,7 +80,7 @@ impl Plan {
         let names: Vec<String> = variables.iter().map(|(name, _)| name.clone()).collect();
         sandbox::check(root, unit, &paths, &names)?;
 
-        let mut plan = Self::with(root, unit, &paths, variables, true);
+        let mut plan = Self::with(root, unit, &paths, variables, Some(&library));
         (plan.is_stand_in, plan.library) = (!tcmalloc.is_empty(), Some(library.real_path));
         notes.append(&mut plan.notes);
         plan.notes = notes;
@@ -85,7 +98,7 @@ impl Plan {
         let paths: Vec<PathBuf> = library.map(Path::to_path_buf).into_iter().collect();
         let names: Vec<String> = variables.iter().map(|(name, _)| name.clone()).collect();
         sandbox::check(root, unit, &paths, &names)?;
-        let mut plan = Self::with(root, unit, &paths, variables, false);
+        let mut plan = Self::with(root, unit, &paths, variables, None);
         plan.library = library.map(Path::to_path_buf);
         Ok(plan)
     }
@@ -96,20 +109,25 @@ impl Plan {
         unit: &Unit,
         paths: &[PathBuf],
         mut variables: Vec<(String, String)>,
-        is_ours: bool,
+        ours: Option<&Library>,
     ) -> Self {
         let mut notes = Vec::new();
         let others: Vec<Assignment> =
             unit.assignments(root).into_iter().filter(|set| !drop_in::is_own(root, &set.file)).collect();
         let before = others.iter().rev().find(|set| set.name == PRELOAD);
+        let (replaced, kept) = preloads_before(before, ours);
         if !paths.is_empty() {
-            variables.insert(0, (PRELOAD.into(), joined(paths, before)));
+            variables.insert(0, (PRELOAD.into(), joined(paths, &kept)));
         }
-        if let Some(before) = before.filter(|before| !paths.is_empty() && !before.value.trim().is_empty()) {
-            notes.push(format!("LD_PRELOAD={} ({}) is kept after it.", before.value, before.file.display()));
-            notes.extend(kept_allocators(root, before));
+        if let Some(before) = before.filter(|_| !paths.is_empty()) {
+            let file = before.file.display();
+            notes.extend(replaced.iter().map(|entry| format!("It takes the place of {entry} ({file}).")));
+            if !kept.is_empty() {
+                notes.push(format!("LD_PRELOAD={} ({file}) is kept after it.", kept.join(":")));
+            }
+            notes.extend(kept_allocators(root, &kept, before));
         }
-        if is_ours {
+        if ours.is_some() {
             notes.extend(taken_over(&others, &variables));
         }
         let by_file = others.iter().any(|set| {
@@ -252,18 +270,37 @@ fn what_its_file_shows(
     Ok(findings.iter().map(|finding| format!("note: {}", finding.text())).collect())
 }
 
-/// The names under which the program is linked with TCMalloc.
-fn linked_tcmalloc(root: &Root, program: &Path) -> Vec<String> {
+/// The last LD_PRELOAD of the unit names jemalloc's library.
+fn preloads_jemalloc(root: &Root, unit: &Unit) -> bool {
+    let others = unit.assignments(root).into_iter().filter(|set| !drop_in::is_own(root, &set.file));
+    let last = others.rev().find(|set| set.name == PRELOAD);
+    last.is_some_and(|set| library::preloads_jemalloc(&set.value))
+}
+
+/// The names under which the program is linked with TCMalloc or jemalloc.
+fn linked_stand_ins(root: &Root, program: &Path) -> Vec<String> {
     let path = root.path(root.resolve(program));
     let Ok(Look::Elf(elf)) = elf::look(&path, Depth::Loading) else { return Vec::new() };
     let linked = dependencies::of_in(root, &path, &elf, "").into_iter().map(|library| library.name);
-    linked.filter(|name| name.starts_with(library::STAND_IN_PREFIX)).collect()
+    linked.filter(|name| library::has_stand_in(name)).collect()
 }
 
-fn choose(root: &Root, wanted: &Wanted, tcmalloc: &[String], program: &Path) -> Result<Library, Failure> {
+/// A program that has jemalloc runs without its stand-in too, so that is taken only if it is there and nobody chose.
+fn choose(
+    root: &Root,
+    wanted: &Wanted,
+    tcmalloc: &[String],
+    jemalloc: &[String],
+    program: &Path,
+) -> Result<Library, Failure> {
     let with_code = |failure: Failure| Failure::new(FAILURE, failure.message);
     if tcmalloc.is_empty() {
-        return library::find_in(root, wanted.library, wanted.hardened).map_err(with_code);
+        let found = library::find_in(root, wanted.library, wanted.hardened).map_err(with_code)?;
+        if wanted.library.is_some() || wanted.hardened {
+            return Ok(found);
+        }
+        let stand_in = found.stand_in_for(jemalloc.iter().map(String::as_str));
+        return Ok(stand_in.unwrap_or(found));
     }
     let name = &tcmalloc.join(" and ");
     if wanted.hardened {
@@ -326,24 +363,28 @@ fn in_a_build_tree(library: &Path) -> Option<String> {
     ))
 }
 
+/// The entries of the unit's own list whose place ours takes, and the rest.
+fn preloads_before(before: Option<&Assignment>, ours: Option<&Library>) -> (Vec<String>, Vec<String>) {
+    let list = before.map_or("", |set| set.value.as_str());
+    let entries = list.split([':', ' ']).filter(|entry| !entry.is_empty()).map(str::to_string);
+    entries.partition(|entry| ours.is_some_and(|library| library.replaces(Path::new(entry))))
+}
+
 /// Ours first, then what was there.
-fn joined(libraries: &[PathBuf], before: Option<&Assignment>) -> String {
-    let before = before.map_or("", |set| set.value.as_str());
-    let others = before.split([':', ' ']).filter(|entry| !entry.is_empty()).map(PathBuf::from);
-    let others = others.filter(|entry| !libraries.contains(entry));
+fn joined(libraries: &[PathBuf], before: &[String]) -> String {
+    let others = before.iter().map(PathBuf::from).filter(|entry| !libraries.contains(entry));
     let all: Vec<String> =
         libraries.iter().cloned().chain(others).map(|path| path.display().to_string()).collect();
     all.join(":")
 }
 
 /// Allocators that stay loaded behind ours.
-fn kept_allocators(root: &Root, before: &Assignment) -> Vec<String> {
+fn kept_allocators(root: &Root, kept: &[String], before: &Assignment) -> Vec<String> {
     let exports_malloc = |path: &str| {
         let look = elf::look(&root.path(root.resolve(path)), Depth::ExportedSymbols);
         matches!(look, Ok(Look::Elf(elf)) if elf.exports("malloc"))
     };
-    let entries =
-        before.value.split([':', ' ']).filter(|entry| entry.starts_with('/') && exports_malloc(entry));
+    let entries = kept.iter().filter(|entry| entry.starts_with('/') && exports_malloc(entry));
     entries
         .map(|entry| {
             let file = before.file.display();

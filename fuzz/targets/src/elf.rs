@@ -6,7 +6,7 @@ use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::path::Path;
 
-use vcm_inspect::elf::{Depth, Look, look, offset_of};
+use vcm_inspect::elf::{Among, Depth, Look, look, offset_of};
 
 pub fn run(input: &[u8]) {
     let name = CString::new("elf").expect("no zero in it");
@@ -23,5 +23,5 @@ pub fn run(input: &[u8]) {
         let hidden = |name: &String| name.chars().any(vcm_foreign::is_hidden);
         assert!(!elf.needed.iter().chain(elf.soname.as_ref()).any(hidden));
     }
-    let _ = offset_of(path, &["environ"]);
+    let _ = offset_of(path, &["environ"], Among::All);
 }

@@ -4,6 +4,7 @@
 //! Owns the values in effect and where each came from; promises that a bad name or value changes nothing and
 //! is reported; the heap and the tools call it; sits on `base`.
 
+pub mod jemalloc;
 mod path;
 mod value;
 pub use path::PATH_BYTES;

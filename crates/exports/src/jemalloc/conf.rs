@@ -113,15 +113,17 @@ fn take(source: &str, pair: Pair<'_>) -> bool {
     };
     match (setting.meaning, parse(setting, value)) {
         (Meaning::Absent(reason), _) => without_effect(source, name, value, reason),
-        (Meaning::Only(_), Parsed::Number(number)) if number == setting.number() => {}
-        (Meaning::Only(reason), Parsed::Number(_) | Parsed::OtherWord) => {
+        (Meaning::Only(..), Parsed::Number(number)) if number == setting.number() => {}
+        (Meaning::Only(_, reason), Parsed::Number(_) | Parsed::OtherWord) => {
             without_effect(source, name, value, reason);
         }
         (_, Parsed::Bad | Parsed::OtherWord) => {
             return refused(b"the value cannot be read, or is out of range");
         }
         (_, Parsed::Text) => {}
-        (Meaning::Obeyed, Parsed::Number(number)) => setting.set(number),
+        (Meaning::Same | Meaning::Becomes(_) | Meaning::Kept(_), Parsed::Number(number)) => {
+            setting.set(number);
+        }
     }
     confirm(&[b"-- ", name, b":", value]);
     true

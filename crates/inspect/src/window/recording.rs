@@ -166,7 +166,7 @@ fn thread_number_at(process: &Process, memory: &Memory) -> Option<u64> {
     });
     let (start, file) = first?;
     let path = process.as_kernel_names_it(Path::new(&file));
-    let at = elf::offset_of(&path, &["_thread_db_pthread_tid"]).ok()??;
+    let at = elf::offset_of(&path, &["_thread_db_pthread_tid"], elf::Among::All).ok()??;
     let description = memory.bytes(start.wrapping_add(at), 12).ok()?;
     let [bits, count, offset] = [0, 4, 8].map(|at| number(&description, at, 4));
     (bits == 32 && count == 1).then_some(offset)

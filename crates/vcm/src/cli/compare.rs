@@ -21,6 +21,9 @@ Examples:
 Allocators: glibc, jemalloc, tcmalloc, mimalloc, vcmalloc, vcmalloc-hardened, those of 'vcm-bench', a path
 with a slash, and plain (the program unchanged). The first is the baseline.
 
+Under a program linked with TCMalloc or jemalloc, vcmalloc is its replacement for that library. MALLOC_CONF of this
+environment is set for jemalloc, for that replacement and for plain.
+
 Services (experimental): each arm is a drop-in of 'vcm enable', or none. 'system', or the name of the allocator
 that the program is linked with, means no drop-in. Each unit runs all arms, one per period, and is restarted at
 the start of each period, one unit at a time and only with --yes. At the end each unit is as before the run.

@@ -11,7 +11,8 @@ Examples:
 
 It writes /etc/systemd/system/UNIT.service.d/vcmalloc.conf, restarts nothing, and prints the next commands.
 
-A program linked with libtcmalloc gets vcmalloc's replacement for that library, or vcm refuses.
+A program linked with libtcmalloc gets vcmalloc's replacement for that library, or vcm refuses. One linked with
+libjemalloc.so.2, or with a preload of it, gets vcmalloc's if that is installed.
 
 Exit status:
   0  written, or already present

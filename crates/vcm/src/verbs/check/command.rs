@@ -20,7 +20,8 @@ use vcm_front::library::{self, Library};
 use vcm_front::say;
 use vcm_inspect::allocator;
 use vcm_inspect::command::{self, Command as Target, Missing};
-use vcm_inspect::elf::Look;
+use vcm_inspect::dependencies;
+use vcm_inspect::elf::{self, Depth, JEMALLOC_INTERFACE, Look};
 use vcm_inspect::privileges::Starter;
 use vcm_inspect::root::Root;
 
@@ -151,7 +152,26 @@ fn of_report(shown: &str, line: Option<Line>, target: &Target) -> Verdict {
              replace"
         ));
     }
-    Verdict::Ours(format!("{shown} runs on vcmalloc {}, front {}", line.version, line.front))
+    let mallctl = mallctl(target, preloaded.as_ref());
+    Verdict::Ours(format!("{shown} runs on vcmalloc {}, front {}{mallctl}", line.version, line.front))
+}
+
+/// By the loader's order of lookup: the program, the preload that serves malloc, then the libraries.
+fn mallctl(target: &Target, preloaded: Option<&Library>) -> String {
+    let Look::Elf(elf) = &target.look else { return String::new() };
+    let exports = |path: &Path| {
+        let look = elf::look(path, Depth::ExportedSymbols);
+        matches!(look, Ok(Look::Elf(elf)) if elf.exports(JEMALLOC_INTERFACE))
+    };
+    let library_path = env::var("LD_LIBRARY_PATH").unwrap_or_default();
+    let linked = || dependencies::of_in(&Root::real(), &target.program, elf, &library_path);
+    let objects = [target.program.clone()].into_iter().chain(preloaded.map(|library| library.path.clone()));
+    let mut objects = objects.chain(linked().into_iter().filter_map(|library| library.path));
+    let Some(first) = objects.find(|path| exports(path)) else { return String::new() };
+    if library::open(&first, PRELOAD).is_ok() {
+        return format!("; mallctl is answered by {}", first.shown());
+    }
+    format!("; mallctl and MALLOC_CONF reach {}, which serves no malloc here", first.shown())
 }
 
 /// The first preload of the environment that is ours and can be taken.

@@ -75,7 +75,13 @@ fn verdict(process: &Process, shown: &str, answer: &Answer, loaded: &Loaded) -> 
         ));
     }
     let replaced = if serving.is_replaced { "; the file was replaced" } else { "" };
-    Verdict::Ours(format!("{shown} runs on {}{replaced}", named(serving)))
+    // The loader's order of lookup holds for mallctl as for malloc.
+    let mallctl = match &answer.answers_mallctl {
+        Some(object) if *object == serving.object => "; mallctl is answered by the same file".into(),
+        Some(_) => answer.mallctl_elsewhere().map_or(String::new(), |words| format!("; {words}")),
+        None => String::new(),
+    };
+    Verdict::Ours(format!("{shown} runs on {}{replaced}{mallctl}", named(serving)))
 }
 
 /// Name, version and file.

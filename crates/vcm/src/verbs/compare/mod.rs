@@ -1,7 +1,7 @@
 //! `vcm compare`: the user's program under each allocator. See docs/design/compare.md.
 //!
 //! ```text
-//! arms       who takes part
+//! arms       who takes part;  linked  what that means for a program that is linked with one
 //! verdict    what is recommended
 //! apply      how it is applied, and proved
 //! advice     what is recommended, in words
@@ -16,6 +16,7 @@ mod apply;
 mod arms;
 mod crossover;
 mod json;
+mod linked;
 mod page;
 mod report;
 mod verdict;
@@ -40,7 +41,7 @@ pub fn compare(arguments: Compare) -> Outcome {
     }
     let job = job(&arguments)?;
     html::look(arguments.html.as_deref(), None)?;
-    let mut table = Table::new(arms::chosen(&arguments)?);
+    let mut table = Table::new(linked::fitted(arms::chosen(&arguments)?, &arguments));
     let own = |error: anyhow::Error| Failure::new(FAILURE, format!("{error:#}"));
     tree::adopt_orphans().map_err(own)?;
     let stop = Stop::on_signals().map_err(own)?;

@@ -15,9 +15,10 @@ pub const TCMALLOC: &str = "/usr/lib/libtcmalloc.so.4";
 pub const OURS: &str = "/usr/lib/libvcmalloc.so";
 pub const STAND_IN: &str = "/usr/lib/vcmalloc/libtcmalloc.so.4";
 pub const JEMALLOC: &str = "/usr/lib/libjemalloc.so.2";
+pub const JEMALLOC_STAND_IN: &str = "/usr/lib/vcmalloc/jemalloc/libjemalloc.so.2";
 
 /// Name, soname, source, what it is linked with.
-const KIT: [(&str, &str, &str, &[&str]); 13] = [
+const KIT: [(&str, &str, &str, &[&str]); 14] = [
     (
         "libc",
         "libc.so.6",
@@ -38,6 +39,12 @@ const KIT: [(&str, &str, &str, &[&str]); 13] = [
         "jemalloc",
         "libjemalloc.so.2",
         "void *malloc(void) { return 0; } const char *mallctl(void) { return \"5.3.0-0-g54\"; }",
+        &["libc"],
+    ),
+    (
+        "jemalloc-stand-in",
+        "libjemalloc.so.2",
+        "void *malloc(void) { return 0; } void vcm_version(void) {} void mallctl(void) {}",
         &["libc"],
     ),
     (

@@ -1,7 +1,7 @@
 //! `vcm doctor`: which allocator each storage daemon really runs, with which settings, and what is wrong.
 //!
 //! ```text
-//! survey     looks at daemons and machine, once; settings: the allocator's settings and their origin
+//! survey     looks at daemons and machine, once; settings: the allocator's settings and their origin; jemalloc: its options
 //! check      what a check is; runs all of them over the survey
 //! checks/    one declaration a file; commands: what they propose, as it fits the way in which the daemon runs
 //! report     the text: totals and findings; blocks: the daemons; names: many of them in few words
@@ -17,6 +17,7 @@ mod checks;
 mod commands;
 #[cfg(test)]
 mod fake;
+mod jemalloc;
 mod json;
 mod markdown;
 mod names;

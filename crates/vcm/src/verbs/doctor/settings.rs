@@ -1,13 +1,13 @@
 //! The settings of the allocator that a process runs on, each with where it comes from.
 
+use super::jemalloc::{self, Source};
 use crate::automatic::Automatic;
 use crate::config_file::ConfigFile;
 use crate::settings::{Effective, NOT_KNOWN, UNLESS_SET};
 use serde::Serialize;
 use std::ffi::OsString;
-use std::path::Path;
 use vcm_foreign::Shown;
-use vcm_inspect::allocator::Kind;
+use vcm_inspect::allocator::{Answer, Kind};
 use vcm_inspect::process::Process;
 use vcm_inspect::root::Root;
 use vcm_inspect::systemd::Unit;
@@ -44,7 +44,7 @@ impl AllocatorSetting {
 /// The daemon as its settings depend on it.
 #[derive(Clone, Copy)]
 pub struct Started<'a> {
-    pub kind: Option<Kind>,
+    pub answer: &'a Answer,
     pub process: &'a Process,
     pub environment: Option<&'a [(OsString, OsString)]>,
     pub unit: Option<&'a Unit>,
@@ -56,23 +56,24 @@ pub const TCMALLOC_DEFAULT_BOUND: u64 = 32 << 20;
 
 /// The settings, and what the library would complain about.
 pub fn of(root: &Root, daemon: Started) -> (Vec<AllocatorSetting>, Vec<String>) {
-    match daemon.kind {
+    let (mut settings, warnings) = of_serving(root, daemon);
+    for source in jemalloc::sources(daemon.process, daemon.answer, daemon.environment) {
+        let Source { name, text, origin } = source;
+        let origin = origin.unwrap_or_else(|| origin_of_variable(root, daemon, &name, &text));
+        settings.retain(|set| set.name != name);
+        settings.push(AllocatorSetting::of_another(name, text, origin));
+    }
+    (settings, warnings)
+}
+
+fn of_serving(root: &Root, daemon: Started) -> (Vec<AllocatorSetting>, Vec<String>) {
+    match daemon.answer.kind() {
         Some(kind) if kind.is_ours() => ours(root, daemon),
         Some(kind) if kind.is_gperftools() => {
             let mut settings = by_prefix(root, daemon, &["TCMALLOC_"]);
             if !settings.iter().any(|set| set.name == TCMALLOC_BOUND) {
                 let bound = TCMALLOC_DEFAULT_BOUND.to_string();
                 settings.push(AllocatorSetting::of_another(TCMALLOC_BOUND, bound, "default"));
-            }
-            (settings, Vec::new())
-        }
-        Some(Kind::Jemalloc) => {
-            let mut settings = by_prefix(root, daemon, &["MALLOC_CONF", "_RJEM_MALLOC_CONF"]);
-            if let Ok(target) =
-                std::fs::read_link(daemon.process.as_seen_by_it(Path::new("/etc/malloc.conf")))
-            {
-                let target = target.shown().to_string();
-                settings.push(AllocatorSetting::of_another("malloc.conf", target, "/etc/malloc.conf"));
             }
             (settings, Vec::new())
         }

@@ -123,7 +123,7 @@ impl Daemon {
         };
         daemon.look_at_allocator(root);
         let started = Started {
-            kind: daemon.allocator.kind(),
+            answer: &daemon.allocator,
             process: &daemon.process,
             environment: daemon.environment.as_deref(),
             unit: daemon.unit.as_ref(),

@@ -80,6 +80,12 @@ impl Machine {
         self.enable_with(unit, settings, "/usr/local/lib/libvcmalloc.so")
     }
 
+    /// With the library that is found.
+    fn enable_found(&self, unit: &str) -> Result<u8, Failure> {
+        let (unit, root) = (unit.into(), Some(self.root.path("/")));
+        enable(&Enable { unit, settings: Vec::new(), library: None, hardened: false, dry_run: false, root })
+    }
+
     fn enable_with(&self, unit: &str, settings: &[&str], library: &str) -> Result<u8, Failure> {
         enable(&Enable {
             unit: unit.into(),
@@ -375,4 +381,50 @@ fn an_option_cannot_write_a_line_of_its_own_into_the_drop_in() {
     let machine = Machine::new(false);
     let refusal = message(machine.enable("ceph-osd@3", &["last_words=/var/x\nExecStartPre=/bin/evil"]));
     assert!(refusal.contains("nothing was written") && !machine.root.path(DROP_IN).exists(), "{refusal}");
+}
+
+const JEMALLOCS_UNIT: &str = "/lib/systemd/system/redis.service";
+const JEMALLOC_STAND_IN: &str = "/usr/local/lib/vcmalloc/jemalloc/libjemalloc.so.2";
+
+/// A machine with a service that is linked with jemalloc, and with ours in its place.
+fn machine_with_jemalloc() -> Machine {
+    let machine = Machine::new(false);
+    let jemalloc = "/usr/lib/libjemalloc.so.2";
+    machine.library(jemalloc, "libjemalloc.so.2", "void malloc(void) {} void mallctl(void) {}");
+    machine.library(
+        JEMALLOC_STAND_IN,
+        "libjemalloc.so.2",
+        "void malloc(void) {} void vcm_version(void) {} void mallctl(void) {}",
+    );
+    machine.compile("/usr/bin/redis-server", PROGRAM, "redis-server", jemalloc);
+    machine.write(JEMALLOCS_UNIT, "[Service]\nExecStart=/usr/bin/redis-server\n");
+    machine
+}
+
+#[test]
+fn a_program_linked_with_jemalloc_gets_ours_in_its_place_where_it_is_there() {
+    let machine = machine_with_jemalloc();
+    let preload = || machine.variable("redis", "LD_PRELOAD");
+    machine.enable_found("redis").unwrap();
+    assert_eq!(preload().as_deref(), Some(JEMALLOC_STAND_IN));
+    // A library that was chosen stays.
+    machine.enable("redis", &[]).unwrap();
+    assert_eq!(preload().as_deref(), Some("/usr/local/lib/libvcmalloc.so"));
+    fs::remove_file(machine.root.path(JEMALLOC_STAND_IN)).unwrap();
+    machine.enable_found("redis").unwrap();
+    assert_eq!(preload().as_deref(), Some("/usr/local/lib/libvcmalloc.so"));
+}
+
+#[test]
+fn ours_takes_the_place_of_a_jemalloc_that_the_unit_preloads() {
+    let machine = machine_with_jemalloc();
+    let unit =
+        "[Service]\nExecStart=/usr/bin/ceph-osd\nEnvironment=LD_PRELOAD=/usr/lib/libjemalloc.so.2:/a.so\n";
+    machine.write("/lib/systemd/system/mariadb.service", unit);
+    let before = machine.etc();
+    machine.enable_found("mariadb").unwrap();
+    let wanted = format!("{JEMALLOC_STAND_IN}:/a.so");
+    assert_eq!(machine.variable("mariadb", "LD_PRELOAD"), Some(wanted));
+    machine.disable("mariadb").unwrap();
+    assert_eq!(machine.etc(), before);
 }

@@ -45,11 +45,11 @@ pub fn run(arguments: Run) -> Outcome {
     let library_path = env::var("LD_LIBRARY_PATH").unwrap_or_default();
     let start = Start { root: &root, starter: Starter::this_process(), library_path: &library_path };
     let mut findings = findings::of(&target, &library, &start);
-    // Nobody chose the library, and the program wants the one with gperftools' interface.
+    let preloads = env::var(PRELOAD).unwrap_or_default();
+    // Nobody chose the library, and the program wants the one with gperftools' or jemalloc's interface.
     if arguments.library.is_none()
         && !arguments.hardened
-        && let Some(stand_in) =
-            library.stand_in_for(findings.iter().filter_map(|finding| finding.wants_stand_in.as_deref()))
+        && let Some(stand_in) = findings::stand_in(&library, &findings, &preloads)
     {
         library = stand_in;
         findings = findings::of(&target, &library, &start);
@@ -138,7 +138,8 @@ fn weigh(arguments: &Run, name: &OsStr, findings: &[Finding]) -> Result<(), Fail
     Ok(())
 }
 
-/// Ours first, so that its malloc is the one that is found; then what was there, without a second of ours.
+/// Ours first, so that its malloc is the one that is found; then what was there, without a second of ours and without
+/// the jemalloc whose place ours takes.
 fn preload_list(library: &Library, before: Option<&OsStr>) -> OsString {
     let mut list = library.path.clone().into_os_string();
     for path in &library.behind {
@@ -150,6 +151,7 @@ fn preload_list(library: &Library, before: Option<&OsStr>) -> OsString {
         let entry = OsStr::from_bytes(entry);
         let is_there = |path: &PathBuf| entry == path;
         if !entry.is_empty()
+            && !library.replaces(Path::new(entry))
             && ![&library.path, &library.real_path].into_iter().chain(&library.behind).any(is_there)
         {
             list.push(":");
@@ -205,5 +207,8 @@ mod tests {
         assert_eq!(preload_list(&library, None), "/opt/link.so:/opt/other.so");
         let before = OsStr::new("/a.so /opt/real.so:/opt/other.so:/opt/link.so::/b.so");
         assert_eq!(preload_list(&library, Some(before)), "/opt/link.so:/opt/other.so:/a.so:/b.so");
+        let stand_in = Library { stands_in_for: vec!["libjemalloc.so.2".into()], ..library };
+        let before = OsStr::new("/usr/lib/libjemalloc.so.2:/a.so");
+        assert_eq!(preload_list(&stand_in, Some(before)), "/opt/link.so:/opt/other.so:/a.so");
     }
 }

@@ -29,19 +29,23 @@ fn test(daemon: &Daemon, _: &Survey) -> Verdict {
         idle.object.shown(),
         serving.kind.name()
     );
-    let instead = if serving.kind.is_ours() {
-        "# read vcmalloc's statistics instead (VCM_STATS_AT_EXIT=1), or use a build without jemalloc"
-    } else {
-        "# read the other allocator's statistics instead, or use a build without jemalloc"
-    };
-    Verdict::found(what, &[instead.into()])
+    if !serving.kind.is_ours() {
+        let instead = "# read the other allocator's statistics instead, or use a build without jemalloc";
+        return Verdict::found(what, &[instead.into()]);
+    }
+    // The verbs choose the stand-in, if it is there.
+    let mut mend =
+        vec!["# start it on vcmalloc's libjemalloc.so.2, which answers mallctl and MALLOC_CONF:".into()];
+    mend.extend(daemon.enabling());
+    Verdict::found(what, &mend)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::verbs::doctor::checks::mixed_allocators;
-    use crate::verbs::doctor::fake::{Fake, JEMALLOC, OURS};
+    use crate::verbs::doctor::fake::{Fake, JEMALLOC, JEMALLOC_STAND_IN, OURS};
+    use vcm_inspect::allocator::Kind;
 
     fn redis() -> Fake {
         let fake = Fake::new();
@@ -64,7 +68,16 @@ mod tests {
     }
 
     #[test]
-    fn a_linked_jemalloc_that_serves_is_fine() {
+    fn a_linked_jemalloc_that_serves_or_whose_place_ours_takes_is_fine() {
         redis().assert_fine(&CHECK);
+        let fake = Fake::new();
+        let redis = fake.process(103, "/usr/bin/redis-server", "linked-jemalloc");
+        redis.load(JEMALLOC_STAND_IN, "jemalloc-stand-in").environment(&[("LD_PRELOAD", JEMALLOC_STAND_IN)]);
+        fake.assert_fine(&CHECK);
+        fake.assert_fine(&mixed_allocators::CHECK);
+        let survey = fake.survey();
+        let allocator = &survey.daemons[0].allocator;
+        assert_eq!(allocator.kind(), Some(Kind::JemallocStandIn));
+        assert_eq!(allocator.answers_mallctl.as_deref(), Some(std::path::Path::new(JEMALLOC_STAND_IN)));
     }
 }

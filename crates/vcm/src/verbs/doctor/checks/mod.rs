@@ -7,6 +7,7 @@ mod debug_levels;
 mod file_limit;
 mod huge_pages;
 mod idle_allocator;
+mod jemalloc_options;
 mod journal_place;
 mod journal_size;
 mod last_words;
@@ -31,7 +32,7 @@ mod variables_ignored;
 
 use super::check::Check;
 
-pub static ALL: [&Check; 28] = [
+pub static ALL: [&Check; 29] = [
     &preload_over_tcmalloc::CHECK,
     &preload_refused::CHECK,
     &restart_pending::CHECK,
@@ -60,6 +61,7 @@ pub static ALL: [&Check; 28] = [
     &last_words::CHECK,
     &library_replaced::CHECK,
     &idle_allocator::CHECK,
+    &jemalloc_options::CHECK,
 ];
 
 #[cfg(test)]

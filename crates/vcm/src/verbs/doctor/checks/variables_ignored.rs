@@ -1,16 +1,17 @@
-//! TCMALLOC_* variables that nobody in the process reads.
+//! TCMALLOC_* variables and MALLOC_CONF, if nothing in the process reads them.
 
 use crate::verbs::doctor::check::{Check, Seen, Severity, Source, Test, Verdict, every};
 use crate::verbs::doctor::settings::TCMALLOC_BOUND;
 use crate::verbs::doctor::survey::{Daemon, Survey};
 use vcm_foreign::Shown;
+use vcm_inspect::allocator::Kind;
 use vcmalloc_core::options::set_by;
 
 pub const CHECK: Check = Check {
     id: "variables-ignored",
     severity: Severity::Problem,
     looks_for: "TCMALLOC_* variables that have no effect: no TCMalloc serves the process, or its version \
-                ignores them",
+                ignores them; MALLOC_CONF where no jemalloc and no stand-in for it serves",
     test: Test::Each(every, test),
     why: "A setting without effect misleads. gperftools ignored TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES before \
      2.2, so 4 KiB writes ran at a quarter of their speed in 2015 although it was set; it silently cuts values \
@@ -30,10 +31,20 @@ fn test(daemon: &Daemon, _: &Survey) -> Verdict {
     let mut seen = Vec::new();
     for (name, value) in environment {
         let (name, value) = (name.shown().printed(), value.shown().printed());
+        let kind = serving.kind;
+        if name == "MALLOC_CONF" {
+            // A copy under names of its own may have been built to read it.
+            let is_read = matches!(kind, Kind::Jemalloc | Kind::JemallocStandIn | Kind::Unknown)
+                || daemon.allocator.private_copy.is_some();
+            if !is_read {
+                let what = format!("{name}={value} has no effect: {} serves this process", kind.name());
+                seen.push(Seen::new(what, &mend_absent(daemon, &name)));
+            }
+            continue;
+        }
         if !name.starts_with("TCMALLOC_") {
             continue;
         }
-        let kind = serving.kind;
         if kind.is_ours() && set_by(name.as_bytes()).next().is_some() {
             continue;
         }
@@ -72,7 +83,7 @@ fn is_before_2_2(version: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verbs::doctor::fake::{Fake, STAND_IN, TCMALLOC};
+    use crate::verbs::doctor::fake::{Fake, JEMALLOC, JEMALLOC_STAND_IN, OURS, STAND_IN, TCMALLOC};
 
     const SET: &[(&str, &str)] = &[(TCMALLOC_BOUND, "134217728")];
 
@@ -82,6 +93,20 @@ mod tests {
         fake.plain_osd().environment(SET);
         let what = fake.finding(&CHECK);
         assert!(what.contains("no effect: glibc malloc serves"), "{what}");
+    }
+
+    #[test]
+    fn jemallocs_variable_is_ignored_unless_jemalloc_or_its_stand_in_serves() {
+        let conf = ("MALLOC_CONF", "narenas:2");
+        let fake = Fake::new();
+        fake.plain_osd().load(OURS, "ours").environment(&[("LD_PRELOAD", OURS), conf]);
+        let what = fake.finding(&CHECK);
+        assert!(what.contains("MALLOC_CONF=narenas:2 has no effect: vcmalloc serves"), "{what}");
+        for (library, kit) in [(JEMALLOC, "jemalloc"), (JEMALLOC_STAND_IN, "jemalloc-stand-in")] {
+            let fake = Fake::new();
+            fake.plain_osd().load(library, kit).environment(&[("LD_PRELOAD", library), conf]);
+            fake.assert_fine(&CHECK);
+        }
     }
 
     #[test]
