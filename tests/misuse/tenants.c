@@ -15,7 +15,7 @@ static vcm_heap zombie(size_t bytes) {
     return heap;
 }
 
-static struct vcm_heap_stats stats_of(vcm_heap heap) {
+static struct vcm_heap_stats seen_of(vcm_heap heap) {
     struct vcm_heap_stats stats = {.size = sizeof stats};
     if (heaps.stats(heap, &stats))
         stats.size = 0;
@@ -58,12 +58,12 @@ int main(int count, char **arguments) {
             blocks[index] = heaps.malloc(heap, (size_t)index * index * 40 + 1);
         EXPECT(!heaps.destroy(heap, VCM_HEAP_ZOMBIE), "an end");
         for (int index = 0; index < BLOCKS; index++) {
-            struct vcm_heap_stats stats = stats_of(heap);
+            struct vcm_heap_stats stats = seen_of(heap);
             EXPECT(stats.late_frees == (uint64_t)index && stats.live_blocks == (uint64_t)(BLOCKS - index) && stats.draining,
                    "%d late frees, not %d", index, (int)stats.late_frees);
             free(blocks[index]);
         }
-        EXPECT(!stats_of(heap).size, "an end with the last one");
+        EXPECT(!seen_of(heap).size, "an end with the last one");
         return 0;
     }
     puts("went on");
