@@ -66,7 +66,7 @@ fn tenants_of_a_trace_end_with_their_heaps_which_have_their_blocks_and_no_others
     for arm in arms {
         let ends = arm["ends"]["0"].as_array().unwrap();
         assert_eq!(ends.len() as u64, TENANTS, "{arm:#}");
-        // What is live after each end is what the trace has then.
+        // After each end as much is live as the trace has then.
         let course = arm["course"].as_array().unwrap();
         let live = |moment: &Value| moment[1].as_u64().unwrap();
         assert_eq!(live(course.last().unwrap()), KEPT + 64);

@@ -122,7 +122,7 @@ fn tell_features(package: &str) -> bool {
     is_exported
 }
 
-/// What the other crate's build does beside its library: options that are built in, variables, and the header for C++ crates.
+/// The other crate's build has more than a library: options that are built in, variables, and the header for C++ crates.
 fn stand_in_for_tikv(is_prefixed: bool) {
     let mut build = cc::Build::new();
     if is_prefixed {

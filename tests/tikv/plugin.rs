@@ -12,7 +12,7 @@ pub extern "C" fn plugin_option() -> isize {
     unsafe { raw::read(b"opt.muzzy_decay_ms\0") }.unwrap_or(-3)
 }
 
-/// What this thread took by this copy, for some bytes.
+/// The bytes that this thread took by this copy, for some that it asks for.
 #[unsafe(no_mangle)]
 pub extern "C" fn plugin_takes(bytes: usize) -> u64 {
     let taken = thread::allocatedp::read().expect("a count");

@@ -47,6 +47,8 @@ pub mod os {
     mod bell;
     mod mutex;
     mod witness;
+    #[cfg(test)]
+    pub mod yields;
     pub use mutex::{Mutex, Wait};
 }
 #[cfg(loom)]

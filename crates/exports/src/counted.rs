@@ -119,7 +119,7 @@ pub fn took(block: usize) -> usize {
 }
 
 impl Thread {
-    /// What it has taken and not freed; blocks that it freed for others may be more.
+    /// The bytes that it took less those that it freed; blocks that it freed for others may be more.
     fn held(&self) -> u64 {
         self.taken.load(Ordering::Relaxed).wrapping_sub(self.freed.load(Ordering::Relaxed))
     }

@@ -60,7 +60,7 @@ pub fn run(descriptor: i32) -> u8 {
     0
 }
 
-/// Where tenants have heaps, all of them before the first block.
+/// All heaps of tenants, if they have any, before the first block.
 fn make_heaps(memory: &Memory) {
     let head = memory.head();
     if head.heaps.load(Relaxed) == 0 {

@@ -56,7 +56,7 @@ struct Thread {
     events: u64,
     bytes: u64,
     freed: Vec<(Object, Block)>,
-    /// What was live when it freed the first of them.
+    /// The bytes that were live when it freed the first of them.
     live_bytes: u64,
 }
 

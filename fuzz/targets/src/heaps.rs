@@ -84,7 +84,7 @@ extern "C" fn count_call(_: u64, _: usize, argument: usize) {
     calls.set(calls.get() + 1);
 }
 
-/// What `vcm_heap_realloc` does.
+/// `vcm_heap_realloc`, as the exports do it.
 fn move_to(heap: &TestHeap, id: HeapId, block: &Block, bytes: usize) -> Option<usize> {
     if heap.owner_heap(block.address).unwrap_or(HeapId::OWN) == id {
         return Some(heap.reallocate(block.address, bytes)).filter(|moved| *moved != 0);

@@ -38,7 +38,7 @@ impl Block {
     }
 }
 
-/// What the threads share.
+/// The state that the threads share.
 struct Common<'a> {
     heap: &'a TestHeap,
     /// Above all others.

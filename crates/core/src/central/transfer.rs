@@ -182,21 +182,10 @@ mod tests {
 #[cfg(loom)]
 mod loom_tests {
     use super::*;
-    use crate::base::sync::{AtomicU32, UnsafeCell};
-    use crate::os::{Mutex, Wait};
+    use crate::base::sync::UnsafeCell;
+    use crate::os::Mutex;
+    use crate::os::yields::Yield;
     use loom::sync::Arc;
-
-    struct Yield;
-
-    impl Wait for Yield {
-        fn wait(_: &AtomicU32, _: u32) {
-            loom::thread::yield_now();
-        }
-        fn wake_one(_: &AtomicU32) {}
-        fn mark() -> usize {
-            2
-        }
-    }
 
     #[test]
     fn loom_a_block_that_crosses_the_transfer_array_is_had_by_one_thread_with_what_was_done_in_it() {

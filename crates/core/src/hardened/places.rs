@@ -1,4 +1,4 @@
-//! Where blocks lie in their memory, as marks and spans say: no frame is read.
+//! The places of blocks in their memory, as marks and spans say: no frame is read.
 
 use super::Hardened;
 use super::frame::FRONT;

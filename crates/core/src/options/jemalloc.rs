@@ -1,7 +1,7 @@
 //! The options of jemalloc 5.3, and what each means on this heap. Our libjemalloc.so.2 obeys this table, and `vcm doctor` tells
 //! operators what would change by it.
 
-/// What an option means here.
+/// The meaning of an option here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Meaning {
     /// It does what it does in jemalloc.

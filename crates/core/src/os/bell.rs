@@ -64,19 +64,8 @@ impl<W: Wait> Bell<W> {
 mod loom_tests {
     use super::*;
     use crate::base::sync::{AtomicBool, UnsafeCell};
+    use crate::os::yields::Yield;
     use loom::sync::Arc;
-
-    struct Yield;
-
-    impl Wait for Yield {
-        fn wait(_: &AtomicU32, _: u32) {
-            loom::thread::yield_now();
-        }
-        fn wake_one(_: &AtomicU32) {}
-        fn mark() -> usize {
-            2
-        }
-    }
 
     struct Shared {
         bell: Bell<Yield>,

@@ -87,7 +87,7 @@ impl<O: Os> Tenants<O> {
         }
     }
 
-    /// What `count_waiting` needs to know of a block: it is asked before the block goes.
+    /// A block as `count_waiting` counts it: to be asked for before the block goes.
     pub fn as_waiting(&self, pages: &Pages<O>, address: usize) -> Option<Waits> {
         let (id, number) = pages.tenant_of(address)?;
         let span = pages.span(id);

@@ -47,7 +47,8 @@ mod loom_tests {
     use super::*;
     use crate::base::locks::{Rank, Ranked};
     use crate::base::sync::{AtomicUsize, UnsafeCell};
-    use crate::os::{Mutex, Wait};
+    use crate::os::Mutex;
+    use crate::os::yields::Yield;
     use loom::sync::Arc;
 
     const UNUSED: u32 = 0;
@@ -110,18 +111,6 @@ mod loom_tests {
 
     impl Ranked for Opening {
         const RANK: Rank = Rank::Tenant;
-    }
-
-    struct Yield;
-
-    impl Wait for Yield {
-        fn wait(_: &AtomicU32, _: u32) {
-            loom::thread::yield_now();
-        }
-        fn wake_one(_: &AtomicU32) {}
-        fn mark() -> usize {
-            2
-        }
     }
 
     /// The steps of `take_from_spans` and of `end`, with the lock and the words that they have.

@@ -58,7 +58,7 @@ mod loom_tests {
     struct Shared {
         place: AtomicUsize,
         users: Users,
-        /// What the cache has.
+        /// The contents of the cache.
         blocks: UnsafeCell<u32>,
     }
 

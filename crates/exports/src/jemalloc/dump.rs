@@ -18,7 +18,7 @@ fn put_sampled(sink: &mut dyn Sink, sampled: Sampled) {
     put_decimal(sink, sampled.blocks);
     put_str(sink, ": ");
     put_decimal(sink, sampled.bytes);
-    // What was ever allocated is not kept.
+    // The sum of all that was ever allocated is not kept.
     put_str(sink, " [0: 0]\n");
 }
 

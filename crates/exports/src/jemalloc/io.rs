@@ -4,7 +4,7 @@
 use core::ffi::{CStr, c_int, c_void};
 use libc::{EINVAL, EPERM};
 
-/// What a name answers: nothing, or the number of an error.
+/// The answer of a name: nothing, or the number of an error.
 pub type Outcome = Result<(), c_int>;
 
 /// The numbers in a name, in their order; 0 where it has none.

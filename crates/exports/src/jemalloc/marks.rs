@@ -1,4 +1,4 @@
-//! What follows when the threads together have taken so many bytes: files of the profile, the statistics.
+//! The consequences when the threads together have taken so many bytes: files of the profile, the statistics.
 //!
 //! Slow paths tell what their thread took (`counted`), so a mark is passed some blocks late, as in jemalloc.
 

@@ -7,6 +7,7 @@
 //! ctl print                   mallctl and its sisters; malloc_stats_print
 //! tree                        names and their places
 //! names                       every name, its type and what answers
+//! answers                     answers that many names give
 //! blocks rows                 mallocx and its family with arenas; what the rows of the tree do
 //! conf prof threads           the options as they are given; the profile and its files; the arenas of threads
 //! figures dump decay          figures of the heap and of arenas; a profile's file; times of decay
@@ -18,6 +19,7 @@
 //! jemalloc 5.3, and no figure that is not true; programs call it; sits on the modules of libvcmalloc.so and on `counted`.
 //! docs/design/jemalloc.md tells the reasons, docs/reference/jemalloc.md the differences.
 
+mod answers;
 mod arenas;
 mod blocks;
 mod conf;

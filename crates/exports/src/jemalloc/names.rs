@@ -1,15 +1,16 @@
 //! Every name of jemalloc 5.3.0: what is read and written there, or why nothing is. In a name `#` stands for a number.
 
-use super::arenas::{self, ALL};
+use super::answers::{bin, cached, figure, known, of_arena, place, purged, size, thread_count, time};
+use super::arenas;
 use super::figures::{self, Figure, PAGE};
 use super::io::{Io, Numbers, Outcome, Value};
 use super::sizes::{self, BINS, LENGTHS};
-use super::{conf, decay, prof, rows, threads};
+use super::{conf, prof, rows};
 use crate::counted::{self, thread};
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicU64, Ordering};
-use libc::{EAGAIN, ENOENT};
-use vcmalloc_core::class::{LARGEST_BYTES, MIN_ALIGN, SizeClass};
+use core::sync::atomic::Ordering;
+use libc::ENOENT;
+use vcmalloc_core::class::{LARGEST_BYTES, MIN_ALIGN};
 
 pub enum Act {
     /// It is read only.
@@ -452,52 +453,3 @@ pub const TABLE: [Row; 395] = [
 ];
 
 pub static ROWS: [Row; TABLE.len()] = TABLE;
-
-fn size(bytes: usize) -> Value {
-    Value::Word(bytes as u64)
-}
-
-fn place(count: &'static AtomicU64) -> Value {
-    Value::Word(count.as_ptr().expose_provenance() as u64)
-}
-
-fn bin(number: usize) -> Result<SizeClass, c_int> {
-    sizes::bin(number).ok_or(ENOENT)
-}
-
-/// A figure that may not be had where a handler interrupted the heap.
-fn known(figure: Option<u64>) -> Result<Value, c_int> {
-    figure.map(Value::Word).ok_or(EAGAIN)
-}
-
-fn figure(figure: Figure) -> Result<Value, c_int> {
-    known(figures::get(figure))
-}
-
-fn of_arena(at: &Numbers, figure: fn(&figures::Arena) -> u64) -> Result<Value, c_int> {
-    known(figures::arena(at.first).map(|arena| figure(&arena)))
-}
-
-/// Of tenants' heaps caches and spans are not told apart.
-fn cached(at: &Numbers) -> Result<Value, c_int> {
-    figures::arena(at.first).ok_or(EAGAIN)?.cached.map(Value::Word).ok_or(ENOENT)
-}
-
-fn time(at: &Numbers, is_dirty: bool) -> Value {
-    let time = if at.first == ALL { decay::of_new(is_dirty) } else { decay::of(at.first, is_dirty) };
-    Value::Word(time as u64)
-}
-
-fn thread_count(at: &Numbers) -> Result<Value, c_int> {
-    let of_own = || threads::of_own_heap().ok_or(ENOENT);
-    Ok(Value::U32(match at.first {
-        0 => of_own()?,
-        ALL => of_own()? + (1..arenas::count()).map(arenas::threads).sum::<u32>(),
-        number => arenas::threads(number),
-    }))
-}
-
-/// Pages go to the system from all heaps together.
-fn purged(at: &Numbers) -> Result<Value, c_int> {
-    if at.first == ALL { Ok(Value::Word(figures::purged())) } else { Err(ENOENT) }
-}

@@ -153,7 +153,7 @@ impl Emitter<'_> {
     }
 }
 
-/// What the letters leave out.
+/// The parts that letters leave out.
 struct Wanted {
     json: bool,
     general: bool,
@@ -330,14 +330,14 @@ pub unsafe extern "C" fn malloc_stats_print(callback: Option<Message>, argument:
     print_to(callback, argument, letters);
 }
 
-/// Where the program was started with `stats_print:true`.
+/// For a program that was started with `stats_print:true`.
 pub fn at_end() {
     if settings::is_on("stats_print") {
         print_to(None, core::ptr::null_mut(), settings::STATS_PRINT_OPTS.get().to_bytes());
     }
 }
 
-/// Where it was started with `stats_interval`.
+/// For one that was started with `stats_interval`.
 pub fn at_interval() {
     print_to(None, core::ptr::null_mut(), settings::STATS_INTERVAL_OPTS.get().to_bytes());
 }

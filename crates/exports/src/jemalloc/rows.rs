@@ -1,4 +1,4 @@
-//! What the rows of the tree do that are more than a figure.
+//! Rows of the tree that are more than a figure.
 
 use super::arenas::{self, ALL, DESTROYED};
 use super::io::{Io, Numbers, Outcome, Value};
@@ -192,7 +192,7 @@ pub fn purge(at: &Numbers) -> Outcome {
     Ok(())
 }
 
-/// What has been idle for its time goes by the tick of the janitor, or after any slow path: this one where there is no janitor.
+/// Pages that were idle for their time go by the tick of the janitor, or after any slow path: this one where there is no janitor.
 pub fn decay(at: &Numbers) -> Outcome {
     if (at.first == 0 || is_all(at.first)) && !heap().has_janitor() {
         undisturbed(|| heap().release_free(0));

@@ -49,7 +49,7 @@ impl Text {
         Text { bytes }
     }
 
-    /// What does not fit is cut.
+    /// A longer text is cut.
     pub fn set(&self, text: &[u8]) {
         for (place, byte) in
             self.bytes.iter().take(Text::ROOM - 1).zip(text.iter().chain(core::iter::repeat(&0)))
@@ -73,7 +73,7 @@ pub static STATS_INTERVAL_OPTS: Text = Text::new("");
 const NOT_GIVEN_ON: i64 = -1;
 const NOT_GIVEN_OFF: i64 = -2;
 
-/// What `max_background_threads` is at first, and at most.
+/// `max_background_threads` at first, and at most.
 pub const MOST_JANITORS: usize = 4;
 
 const BOTH: i64 = i64::MAX;

@@ -104,7 +104,7 @@ extern "C" fn at_end(_: Pointer) {
     let before = thread().arena.swap(0, Ordering::Relaxed);
     if before != 0 {
         arenas::leave(before as usize);
-        // What later destructors ask for is the process's own.
+        // Later destructors are served by the process's own heap.
         heap().push_heap(HeapId::OWN);
     }
 }

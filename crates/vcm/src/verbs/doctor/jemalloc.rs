@@ -106,7 +106,7 @@ fn in_force<'a>(sources: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     options
 }
 
-/// What our library does with each option that it does not take as jemalloc does. `is_ours`: it serves the process, and what
+/// A line for each option that our library does not take as jemalloc does: its effect there. `is_ours`: it serves the process, and what
 /// it obeys is no change.
 pub fn changes(sources: &[(&str, &str)], is_ours: bool) -> Vec<String> {
     let change = |(part, source): (&str, &str)| {
