@@ -124,4 +124,58 @@ pub const BREAKS: &[Break] = &[
         "accounts().take_while(|_| false)",
         Loom("loom_no_limit_of_a_heap_or_of_one_above_it_is_passed_and_nothing_is_lost"),
     ),
+    core(
+        "an_empty_span_of_a_zombie_goes_back_while_it_is_closed",
+        "        if tenant.is_zombie() {\n            return false;",
+        "        if false {\n            return false;",
+        "a_heap_with_blocks_that_waited_becomes_a_zombie_all_the_same",
+    ),
+    core(
+        "what_left_quarantine_after_the_end_was_freed_late",
+        "        if !is_zombie {\n            // Blocks that wait",
+        "        if false {\n            // Blocks that wait",
+        "a_heap_with_blocks_that_waited_becomes_a_zombie_all_the_same",
+    ),
+    core(
+        "blocks_aligned_to_much_outlive_their_heap",
+        ".find(is_live).or_else(|| far.into_iter().find(is_live))",
+        ".find(is_live).or_else(|| far.into_iter().find(|_| false))",
+        "a_block_that_is_aligned_to_much_ends_with_its_heap",
+    ),
+    core(
+        "a_block_of_no_bytes_is_nobodys",
+        "            && id == HeapId::OWN\n            && !self.heap.is_aborting()",
+        "            && !self.heap.is_aborting()",
+        "a_block_of_no_bytes_is_of_its_heap_and_goes_with_it",
+    ),
+    core(
+        "a_late_access_is_nobodys_fault",
+        "            return Some(Misuse { block, ..Misuse::at(Fault::AfterEnd(access), address) });",
+        "            return Some(Misuse { block, ..Misuse::at(Fault::UseAfterFree, address) });",
+        "a_late_access_to_a_zombie_is_explained_and_late_frees_are_counted",
+    ),
+    core(
+        "a_tenants_block_leaves_quarantine_for_the_process",
+        "false => self.let_wait_of_tenant(start, live.class),",
+        "false => self.let_wait(start, live.class),",
+        "the_process_gets_no_block_of_a_tenant_and_the_other_way_round",
+    ),
+    core(
+        "what_waits_lives",
+        "        cached += waiting(&tenant.waiting_bytes);\n",
+        "",
+        "blocks_that_wait_are_no_live_ones_of_their_heap",
+    ),
+    core(
+        "a_small_heap_without_a_delay_waits",
+        "if asked && freed != 0 {",
+        "if asked && freed == 0 {",
+        "a_small_heap_without_a_delay_gives_its_memory_back_when_it_ends",
+    ),
+    core(
+        "types_with_pointers_and_without_share_a_partition",
+        "hash => (hash >> 63) * (PARTS / 2) + hash % (PARTS / 2),",
+        "hash => hash % PARTS,",
+        "types_with_pointers_and_without_are_never_together",
+    ),
 ];

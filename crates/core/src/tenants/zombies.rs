@@ -37,11 +37,10 @@ impl<O: Os> Tenants<O> {
         }
     }
 
-    /// Has those who free a block of a heap that drains wait. False where it is gone. Its empty spans are closed, and no thread is at
-    /// one of its spans.
+    /// Has those who free a block of a heap that drains wait. False where it is gone. From then on no span of it is closed or loses
+    /// pages, and no thread is at one.
     pub fn begin_condemning(&self, store: &Store<O>, id: HeapId) -> Result<bool, Misuse> {
         let Some(tenant) = self.find(id) else { return Ok(false) };
-        self.close_empties(store, tenant, id.number());
         // Under the lock: an entry is another heap's only after its rooms were made anew.
         let rooms = tenant.rooms.lock();
         if self.find(id).is_none() || tenant.state.load(Ordering::Acquire) != DRAINING {
