@@ -75,7 +75,8 @@ impl<O: Os> Tenants<O> {
     /// The same, whatever of it is left.
     pub fn claim(&self, id: HeapId) -> bool {
         let claimed = |left: u64| (left < CLAIMED / 2).then_some(CLAIMED);
-        self.find(id).is_some_and(|tenant| {
+        // Not while another thread closes its memory.
+        self.find(id).filter(|tenant| tenant.zombie.load(Ordering::SeqCst) == CLOSED).is_some_and(|tenant| {
             tenant.left.fetch_update(Ordering::AcqRel, Ordering::Relaxed, claimed).is_ok()
         })
     }
