@@ -149,8 +149,8 @@ impl Library {
 
     /// Whether an entry of LD_PRELOAD is the library whose place this takes, so that it would be loaded without use.
     pub fn replaces(&self, entry: &Path) -> bool {
-        let name = entry.file_name().unwrap_or_default().to_string_lossy();
-        name == JEMALLOC_STAND_IN && self.stands_in_for(&name)
+        entry.file_name().is_some_and(|name| name == JEMALLOC_STAND_IN)
+            && self.stands_in_for(JEMALLOC_STAND_IN)
     }
 
     /// The one beside this that takes the place of other libraries of these names, if it is there under each.
