@@ -56,6 +56,9 @@ fn exists(suite: &str, name: &str) -> bool {
         "conformance" => {
             ["c", "cc"].iter().any(|kind| tests.join(format!("conformance/{name}.{kind}")).exists())
         }
+        // Its programs in C run on each ground, the rest are listed.
+        "jemalloc" => tests.join(format!("jemalloc/{name}.c")).exists() || listed("jemalloc.rs"),
+        "tikv" => function(read(&tests.join("tikv.rs"))),
         _ => false,
     }
 }
