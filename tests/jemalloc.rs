@@ -19,7 +19,8 @@ use std::time::Duration;
 use libtest_mimic::{Arguments, Trial};
 use vcmalloc_tests::{Finished, Ground, compile, library, run};
 
-const PROGRAMS: [&str; 6] = ["tree.c", "counts.c", "arenas.c", "family.c", "children.c", "hostile.c"];
+const PROGRAMS: [&str; 7] =
+    ["tree.c", "counts.c", "arenas.c", "family.c", "children.c", "hostile.c", "crowd.c"];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum On {
@@ -99,12 +100,13 @@ fn main() -> ExitCode {
             trials.push(Trial::test(name, move || Ok(prove(source, on)?)));
         }
     }
-    let single: [(&str, Check); 15] = [
+    let single: [(&str, Check); 16] = [
         ("jemalloc_itself_may_be_in_the_process_too", beside_jemalloc),
         ("statistics_as_json_have_the_keys_of_jemalloc", statistics::json),
         ("letters_leave_parts_of_the_statistics_out", statistics::letters),
         ("statistics_as_text_tell_the_same", statistics::text),
         ("a_profile_is_read_by_jeprof", profiles::read_by_jeprof),
+        ("profiles_are_read_by_others_when_converted", profiles::converted_for_other_readers),
         ("profiles_are_written_at_intervals_and_at_the_end", profiles::at_their_times),
         ("leaks_are_told_at_the_end", profiles::leaks),
         ("every_option_is_obeyed_or_named", options::each),
