@@ -3,6 +3,8 @@
 //! jemalloc is the control: a program that fails there asks for something of our own making. Ours is preloaded, as entrypoints of
 //! images do it: a file whose soname is libjemalloc.so.2 takes the place of the one that is linked.
 
+#[path = "jemalloc/bundled.rs"]
+mod bundled;
 #[path = "jemalloc/options.rs"]
 mod options;
 #[path = "jemalloc/profiles.rs"]
@@ -44,7 +46,12 @@ impl On {
     /// The program, ready to be run there.
     pub fn command(self, source: &str) -> Result<Command, String> {
         let mut command = Command::new(program(source)?);
-        Ground::Glibc.prepare(&mut command)?;
+        self.prepare(&mut command)?;
+        Ok(command)
+    }
+
+    fn prepare(self, command: &mut Command) -> Result<(), String> {
+        Ground::Glibc.prepare(command)?;
         command.env_remove("MALLOC_CONF");
         if self != On::Jemalloc {
             command.env("LD_PRELOAD", library::jemalloc()?);
@@ -52,7 +59,7 @@ impl On {
         if self == On::Locked {
             command.env("VCM_FRONT", "locked");
         }
-        Ok(command)
+        Ok(())
     }
 
     pub fn run(self, source: &str, arguments: &[&str], conf: &str) -> Result<Finished, String> {
@@ -100,8 +107,9 @@ fn main() -> ExitCode {
             trials.push(Trial::test(name, move || Ok(prove(source, on)?)));
         }
     }
-    let single: [(&str, Check); 16] = [
+    let single: [(&str, Check); 17] = [
         ("jemalloc_itself_may_be_in_the_process_too", beside_jemalloc),
+        ("jemalloc_within_the_program_may_be_there_too", bundled::beside_the_linked_one),
         ("statistics_as_json_have_the_keys_of_jemalloc", statistics::json),
         ("letters_leave_parts_of_the_statistics_out", statistics::letters),
         ("statistics_as_text_tell_the_same", statistics::text),
