@@ -20,7 +20,8 @@ fn names() -> Result<Vec<String>, String> {
     let listed = run(list.args(["--extern-only", "--defined-only", THEIRS]), Duration::from_secs(60))?;
     listed.succeeded()?;
     let text = listed.text();
-    let mut names: Vec<String> = text.lines().filter_map(|line| line.split(' ').nth(2).map(str::to_string)).collect();
+    let mut names: Vec<String> =
+        text.lines().filter_map(|line| line.split(' ').nth(2).map(str::to_string)).collect();
     names.retain(|name| !name.starts_with("je_") && !name.starts_with("DW.ref."));
     names.sort();
     names.dedup();
@@ -56,7 +57,9 @@ pub fn beside_the_linked_one() -> Result<(), String> {
     for on in On::ALL {
         let mut command = Command::new(&program);
         on.prepare(&mut command)?;
-        run(&mut command, Duration::from_secs(200))?.succeeded().map_err(|error| format!("on {on:?}: {error}"))?;
+        run(&mut command, Duration::from_secs(200))?
+            .succeeded()
+            .map_err(|error| format!("on {on:?}: {error}"))?;
     }
     Ok(())
 }

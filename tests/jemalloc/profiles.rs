@@ -96,7 +96,9 @@ pub fn converted_for_other_readers() -> Result<(), String> {
             // jemalloc's own frames are in its profiles, with names that depend on its symbols.
             let is_named = on == On::Jemalloc || function == "keeps_much";
             if !(50.0..80.0).contains(&megabytes) || !is_named {
-                return Err(format!("{reader}: {megabytes} MB of {function} on {on:?}, not about 64 of keeps_much"));
+                return Err(format!(
+                    "{reader}: {megabytes} MB of {function} on {on:?}, not about 64 of keeps_much"
+                ));
             }
         }
     }
