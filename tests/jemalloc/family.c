@@ -12,6 +12,7 @@ static void sizes(void) {
             sdallocx(block, bytes, flags);
         }
     }
+    EXPECT(nallocx(1, MALLOCX_LG_ALIGN(63)) == 0 && mallocx(1, MALLOCX_LG_ALIGN(63)) == NULL, "too far apart");
     EXPECT(nallocx(SIZE_MAX, 0) == 0 && mallocx(SIZE_MAX, 0) == NULL, "too much");
     EXPECT(mallocx(1, MALLOCX_LG_ALIGN(63)) == NULL, "no address is so round");
 }

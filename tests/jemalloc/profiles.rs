@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use vcmalloc_tests::run;
+use vcmalloc_tests::{library, run};
 
 use super::{On, program};
 
@@ -51,17 +51,64 @@ pub fn read_by_jeprof() -> Result<(), String> {
 
 /// Megabytes and name of the function that holds most, in jeprof's reading.
 fn most_of(profile: &str) -> Result<(f64, String), String> {
-    let mut command = Command::new("jeprof");
-    command.args(["--text", "--inuse_space"]).arg(program("profiler.c")?).arg(profile);
+    most_by("jeprof", &["--text", "--inuse_space"], profile)
+}
+
+/// The same by a reader with these arguments, of a table whose first line is behind `Total:` or the names of its columns.
+fn most_by(reader: &str, arguments: &[&str], profile: &str) -> Result<(f64, String), String> {
+    let mut command = Command::new(reader);
+    command.args(arguments).arg(program("profiler.c")?).arg(profile);
     let finished = run(&mut command, Duration::from_secs(60))?;
     finished.succeeded()?;
     let text = finished.text();
-    let mut lines = text.lines().skip_while(|line| !line.starts_with("Total: ")).skip(1);
+    let is_head = |line: &str| line.starts_with("Total: ") || line.trim_start().starts_with("flat  flat%");
+    let mut lines = text.lines().skip_while(|line| !is_head(line)).skip(1);
     let first = lines.next().and_then(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        Some((words.first()?.parse().ok()?, (*words.get(5)?).to_string()))
+        Some((words.first()?.trim_end_matches("MB").parse().ok()?, (*words.get(5)?).to_string()))
     });
     first.ok_or_else(|| format!("no line of a function in\n{text}{}", finished.complaints))
+}
+
+const OTHER_READERS: [(&str, &[&str], &[&str]); 2] = [
+    ("google-pprof", &["--version"], &["--text", "--inuse_space"]),
+    ("go", &["version"], &["tool", "pprof", "-text", "-sample_index=space"]),
+];
+
+/// Neither of them takes jemalloc's format, from whichever library; the script changes its form, not its figures.
+pub fn converted_for_other_readers() -> Result<(), String> {
+    for on in [On::Jemalloc, On::Ours] {
+        let folder = folder()?;
+        on.run("profiler.c", &[&folder.path().display().to_string()], "prof:true,lg_prof_sample:16")?;
+        let profile = folder.path().join("by-name.heap");
+        let mut convert = Command::new("awk");
+        convert.arg("-f").arg(library::repository().join("contrib/heap_v2.awk")).arg(&profile);
+        let converted = run(&mut convert, Duration::from_secs(60))?;
+        converted.succeeded()?;
+        let path = folder.path().join("converted.heap");
+        fs::write(&path, converted.text()).map_err(|error| error.to_string())?;
+        for (reader, probe, arguments) in OTHER_READERS {
+            if Command::new(reader).args(probe).output().is_err() {
+                vcmalloc_tests::skip!("{reader} reads converted profiles");
+                continue;
+            }
+            let (megabytes, function) = most_by(reader, arguments, &path.display().to_string())?;
+            // jemalloc's own frames are in its profiles, with names that depend on its symbols.
+            let is_named = on == On::Jemalloc || function == "keeps_much";
+            if !(50.0..80.0).contains(&megabytes) || !is_named {
+                return Err(format!(
+                    "{reader}: {megabytes} MB of {function} on {on:?}, not about 64 of keeps_much"
+                ));
+            }
+        }
+    }
+    // A part of a profile is told.
+    let mut convert = Command::new("awk");
+    convert.arg("-f").arg(library::repository().join("contrib/heap_v2.awk")).arg("/dev/null");
+    match run(&mut convert, Duration::from_secs(60))?.succeeded() {
+        Err(error) if error.contains("no whole heap_v2 profile") => Ok(()),
+        other => Err(format!("nothing is no profile: {other:?}")),
+    }
 }
 
 /// The files of a program that allocates 100 MB, a little at a time.

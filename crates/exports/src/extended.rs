@@ -32,7 +32,8 @@ impl Flags {
     /// for: a program may use what `nallocx` said, and with MALLOCX_ZERO relies on zeros up to there when it
     /// asks for more later.
     fn real_bytes(self, bytes: usize) -> Option<usize> {
-        (bytes <= LARGEST_REQUEST).then(|| blocks().block_bytes_for(bytes, self.align()))
+        let can_be = bytes <= LARGEST_REQUEST && self.align() <= LARGEST_REQUEST;
+        can_be.then(|| blocks().block_bytes_for(bytes, self.align()))
     }
 }
 
@@ -42,7 +43,9 @@ pub extern "C" fn mallocx(bytes: usize, flags: c_int) -> Pointer {
     let flags = Flags(flags);
     let Some(real) = flags.real_bytes(bytes) else { return answered(|| 0) };
     if flags.is_zeroed() {
-        return answered(|| blocks().allocate_aligned_zeroed(flags.align(), real));
+        let block = answered(|| blocks().allocate_aligned_zeroed(flags.align(), real));
+        clear_from(block, real);
+        return block;
     }
     match blocks().allocate_aligned_fast(flags.align(), real) {
         0 => answered(|| blocks().allocate_aligned(flags.align(), real)),
@@ -84,8 +87,8 @@ pub extern "C" fn xallocx(block: Pointer, bytes: usize, extra: usize, flags: c_i
     blocks().usable_bytes(address(block))
 }
 
-/// Clears a block from its byte `from` to its end.
-fn clear_from(block: Pointer, from: usize) {
+/// Clears a block from its byte `from` to its end: one that is a sample, or guarded, is larger than was requested. Null is no block.
+pub fn clear_from(block: Pointer, from: usize) {
     let bytes = blocks().usable_bytes(address(block));
     if from < bytes {
         // SAFETY: the block is the caller's, and so long.

@@ -40,7 +40,12 @@ fn block_of(id: HeapId, bytes: usize, flags: c_int) -> Pointer {
             _ => heap().take_zeroed_block_of(id, align, real),
         }
     });
-    taken.map_or_else(|_| refused(), |block| pointer(counted::took(block)))
+    let Ok(block) = taken else { return refused() };
+    let block = pointer(counted::took(block));
+    if flags & ZERO != 0 {
+        extended::clear_from(block, real);
+    }
+    block
 }
 
 #[cfg_attr(not(prefixed), unsafe(no_mangle))]
