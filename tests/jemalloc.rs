@@ -109,6 +109,26 @@ fn sampled() -> Result<(), String> {
     On::ALL.into_iter().try_for_each(|on| on.run("sampled.c", &[], "prof:true,lg_prof_sample:14").map(|_| ()))
 }
 
+/// An arena with hooks that leave it out of core files. With ours by its option; without that the hooks are refused, which is told.
+fn core_files() -> Result<(), String> {
+    let limit = Duration::from_secs(100);
+    for on in On::ALL {
+        let mut command = on.command("core_files.c")?;
+        run(command.env("VCM_DUMP_HEAPS", "off"), limit)?.succeeded()?;
+    }
+    let finished = run(On::Ours.command("core_files.c")?.arg("refused"), limit)?;
+    finished.succeeded()?;
+    match finished.complaints.contains("VCM_DUMP_HEAPS=off") {
+        true => Ok(()),
+        false => Err(format!("it does not say what to set: {}", finished.complaints)),
+    }
+}
+
+/// RocksDB and folly declare the functions once more, as weak ones with the header's attributes.
+fn declared_once_more() -> Result<(), String> {
+    On::Ours.run("declared.cc", &[], "").map(|_| ())
+}
+
 /// One test: why it failed, where it does.
 type Check = fn() -> Result<(), String>;
 
@@ -123,10 +143,12 @@ fn main() -> ExitCode {
             trials.push(Trial::test(name, move || Ok(prove(source, on)?)).with_ignored_flag(is_left_out));
         }
     }
-    let single: [(&str, Check); 18] = [
+    let single: [(&str, Check); 20] = [
         ("jemalloc_itself_may_be_in_the_process_too", beside_jemalloc),
         ("jemalloc_within_the_program_may_be_there_too", bundled::beside_the_linked_one),
         ("zeroed_blocks_are_clear_when_they_are_samples", sampled),
+        ("an_arena_is_left_out_of_core_files_by_hooks_or_an_option", core_files),
+        ("the_functions_may_be_declared_once_more_with_the_attributes_of_the_header", declared_once_more),
         ("statistics_as_json_have_the_keys_of_jemalloc", statistics::json),
         ("letters_leave_parts_of_the_statistics_out", statistics::letters),
         ("statistics_as_text_tell_the_same", statistics::text),

@@ -167,14 +167,14 @@ fn set_by(name: &str) -> Option<String> {
 fn header(is_prefixed: bool) -> std::io::Result<String> {
     const HEADER: &str = "../../../include/jemalloc/jemalloc.h";
     const FAMILY: &str = "\
-void *malloc(size_t bytes) VCMALLOC_NOTHROW;
-void *calloc(size_t count, size_t bytes) VCMALLOC_NOTHROW;
-void *realloc(void *block, size_t bytes) VCMALLOC_NOTHROW;
-void free(void *block) VCMALLOC_NOTHROW;
-void *aligned_alloc(size_t alignment, size_t bytes) VCMALLOC_NOTHROW;
-int posix_memalign(void **block, size_t alignment, size_t bytes) VCMALLOC_NOTHROW;
-void *memalign(size_t alignment, size_t bytes) VCMALLOC_NOTHROW;
-void *valloc(size_t bytes) VCMALLOC_NOTHROW;
+void *malloc(size_t bytes) JEMALLOC_NOTHROW;
+void *calloc(size_t count, size_t bytes) JEMALLOC_NOTHROW;
+void *realloc(void *block, size_t bytes) JEMALLOC_NOTHROW;
+void free(void *block) JEMALLOC_NOTHROW;
+void *aligned_alloc(size_t alignment, size_t bytes) JEMALLOC_NOTHROW;
+int posix_memalign(void **block, size_t alignment, size_t bytes) JEMALLOC_NOTHROW;
+void *memalign(size_t alignment, size_t bytes) JEMALLOC_NOTHROW;
+void *valloc(size_t bytes) JEMALLOC_NOTHROW;
 ";
     const NAMES: [&str; 22] = [
         "malloc",
@@ -205,6 +205,8 @@ void *valloc(size_t bytes) VCMALLOC_NOTHROW;
     if !is_prefixed {
         return Ok(text);
     }
+    let is_rename = |line: &str| line.starts_with("#define je_");
+    text = text.lines().filter(|line| !is_rename(line)).map(|line| format!("{line}\n")).collect();
     text = text.replace("void *mallocx(", &format!("{FAMILY}void *mallocx("));
     let mut macros = String::new();
     for name in NAMES {

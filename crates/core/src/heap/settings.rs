@@ -1,6 +1,7 @@
 //! The settings that the heap is told when it starts: the config file and the environment.
 
 use crate::base::text::{self, Buffer, Sink};
+use crate::class::UNIT_BYTES;
 use crate::heap::Heap;
 use crate::options::{
     self, CONFIG_FILE, OptionId, Origin, Refused, Setting, TOOL_VARIABLES, VARIABLE_PREFIX,
@@ -32,6 +33,18 @@ impl<O: Os> Heap<O> {
                 stopped without it, one of any block by the hardened library (vcm run --hardened)",
             ]);
         }
+        if !self.options.is_on(OptionId::dump_heaps) {
+            self.leave_heaps_out_of_dumps();
+        }
+    }
+
+    fn leave_heaps_out_of_dumps(&self) {
+        if self.os.page_bytes() <= UNIT_BYTES {
+            return self.pages.leave_out_heaps();
+        }
+        self.warn(&[
+            b"dump_heaps=off has no effect with pages of more than 16 KiB: core files have the memory of heaps",
+        ]);
     }
 
     /// `VCM_CACHE_LIMIT` is the option `cache_limit`.

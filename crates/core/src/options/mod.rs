@@ -99,6 +99,8 @@ options! {
         "maximum memory of all blocks; allocations beyond it fail; the heap's tables take another 1 to 5 MiB; a share is of the cgroup's limit, or of the machine's memory; auto or 0: no limit";
     huge_pages: Flag = "on", "0" ..= "1", live,
         "put dense 2 MiB blocks that stay in use onto huge pages, a few at a time";
+    dump_heaps: Flag = "on", "0" ..= "1", start,
+        "off: leave the memory of heaps and of jemalloc's arenas out of core files; arenas then take hooks that replace alloc only, and do not call them";
     sample_interval: Size = "512K", "1" ..= "1T", live,
         "mean bytes between two sampled allocations";
     guarded_rate: Count = "20", "0" ..= "1000000000", live,

@@ -271,6 +271,7 @@ impl<O: Os> Pages<O> {
             self.candidates.range(),
             self.huge.entries.range(),
             self.huge.groups.range(),
+            self.left_out.range(),
         ] {
             if bytes > 0 {
                 take(Mapping::Metadata, start, bytes);

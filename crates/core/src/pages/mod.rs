@@ -9,6 +9,7 @@ pub mod bits;
 mod candidates;
 mod close;
 mod delayed;
+mod dumps;
 mod figures;
 mod filled;
 mod grow;
@@ -113,6 +114,9 @@ pub struct Pages<O: Os> {
     allow_huge_pages: AtomicBool,
     /// `marks` grows with the heap.
     marked: bool,
+    /// For each huge page the units that are left out of core files one by one; as long as the last of them needs it.
+    left_out: Table<u128>,
+    leaves_out_heaps: AtomicBool,
 }
 
 /// Beginning with a cache line: the next CPU must fetch what one writes under the lock, and when fields lay across
@@ -132,6 +136,8 @@ struct State {
     grown_blocks_most: u32,
     /// Units that will wait in the first block.
     waiting: u32,
+    /// Places where units that are left out of core files one by one lie beside others.
+    edges_left_out: u32,
 }
 
 /// Units of a huge page that are free and marked used meanwhile, or a row of huge pages. Changed with the state locked.
@@ -206,6 +212,7 @@ impl<O: Os> Pages<O> {
                 large_most: 0,
                 grown_blocks_most: 0,
                 waiting: 0,
+                edges_left_out: 0,
             }),
             delayed: DelayedFrees::new(),
             kept: Kept::new(),
@@ -221,6 +228,8 @@ impl<O: Os> Pages<O> {
             forbid_huge_pages: AtomicBool::new(false),
             allow_huge_pages: AtomicBool::new(false),
             marked: false,
+            left_out: Table::new(),
+            leaves_out_heaps: AtomicBool::new(false),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The life of a span: opened for a class or a large block, and resized.
 
+use super::dumps::LeftOut;
 use super::grow::Place;
-use super::release::LeftOut;
 use super::{Pages, Span, SpanId, State};
 use crate::class::{SizeClass, UNIT_BYTES};
 use crate::os::{Guard, Os};
@@ -105,16 +105,20 @@ impl<O: Os> Pages<O> {
         state.opened(span);
         self.limits.footprint.note(self.footprint_of(&state));
         self.set_candidate(id, class.is_small());
-        let left_out = self.admit_to_dumps(&mut state, run.start, units);
+        let stays_out = self.is_left_out(of.number);
+        let left_out = self.admit_to_dumps(&mut state, (run.start, units), stays_out);
         self.enter_in_map(&mut state, id);
-        if of.is_lean {
-            // The memory of a small heap comes page by page.
+        if of.is_lean || stays_out {
+            // The memory of a small heap comes page by page; across the end of what core files have there is no huge page.
             state.runs.take_fresh();
         } else {
             self.note_fresh(&mut state, run.start + units, class, place.room > units);
         }
         drop(state);
         self.tell_dumps(os, left_out);
+        if stays_out {
+            self.leave_out(os, id, run.start, units);
+        }
         if is_new {
             self.touch_next_span(id);
         }
@@ -201,6 +205,7 @@ impl<O: Os> Pages<O> {
         // Of two threads that resize one block, the other may have been first.
         let more = missing();
         let (mut fits, mut left_out) = (true, None);
+        let behind = span.start.get() + span.units.get();
         if more > 0 {
             (fits, left_out) = self.extend(&mut state, span, more);
         }
@@ -209,8 +214,12 @@ impl<O: Os> Pages<O> {
             span.requested.set(requested);
         }
         state.large_grew_by(span);
+        let stays_out = fits && more > 0 && self.is_left_out(span.heap.get());
         drop(state);
         self.tell_dumps(os, left_out);
+        if stays_out {
+            self.leave_out(os, id, behind, more);
+        }
         fits
     }
 
@@ -222,7 +231,8 @@ impl<O: Os> Pages<O> {
         }
         span.units.set(units + more);
         self.limits.footprint.note(self.footprint_of(state));
-        let left_out = self.admit_to_dumps(state, start + units, more);
+        let stays_out = self.is_left_out(span.heap.get());
+        let left_out = self.admit_to_dumps(state, (start + units, more), stays_out);
         self.write_classes(start + units, more, SizeClass::LARGE);
         self.note_fresh(state, start + units + more, SizeClass::LARGE, false);
         (true, left_out)

@@ -1,4 +1,4 @@
-//! Releasing free units to the system, the kernel's huge pages under full ones, and what core files contain.
+//! Releasing free units to the system, and the kernel's huge pages under full ones.
 //!
 //! The system is asked without the lock of the pages; the units are marked used meanwhile. `releasing` is
 //! held over each huge page, so that a fork never happens while units are withheld.
@@ -13,8 +13,6 @@ use crate::base::ticks::{Tick, Ticks};
 use crate::class::UNIT_BYTES;
 use crate::os::{Guard, Os};
 
-/// Huge pages that may be left out of core files: each can cost two mappings of the process.
-const MOST_UNDUMPED: u32 = 1024;
 /// A huge page is dense where so many of its bytes are in memory: huge pages must not add to what the heap holds.
 const DENSE_BYTES: u64 = (HUGE_PAGE_BYTES - HUGE_PAGE_BYTES / 64) as u64;
 /// Huge pages that are looked at for each that the kernel is asked to back by one of its own.
@@ -35,12 +33,6 @@ struct Wish {
     keep: usize,
     /// Free for so long.
     ticks: Ticks,
-}
-
-/// Huge pages that are left out of core files, and what lies between.
-pub(super) struct LeftOut {
-    first: u32,
-    last: u32,
 }
 
 /// Huge pages that go in one call of the system: each interrupts the CPUs of all threads, and what is on its way serves nobody.
@@ -139,8 +131,7 @@ impl<O: Os> Pages<O> {
         };
         let are_all_gone = release(number, count);
         self.release_bits_of(os, number * HUGE_PAGE_UNITS, count * HUGE_PAGE_UNITS);
-        let undumped =
-            are_all_gone && number + count <= MOST_UNDUMPED && self.leave_out_of_dumps(os, number, count);
+        let undumped = are_all_gone && self.leave_out_of_dumps(os, number, count);
         // Of a row that is refused a part may be locked.
         let refused = if are_all_gone { [0; MOST_IN_ROW] } else { dirty };
         let mut refused = refused.into_iter().zip(number..number + count);
@@ -209,8 +200,7 @@ impl<O: Os> Pages<O> {
             }
         });
         self.release_bits(os, number, withheld, dirty);
-        let undumped =
-            unused && refused == 0 && number < MOST_UNDUMPED && self.leave_out_of_dumps(os, number, 1);
+        let undumped = unused && refused == 0 && self.leave_out_of_dumps(os, number, 1);
         let mut state = self.lock();
         if refused != dirty {
             self.note_released(&mut state, number, unused, undumped);
@@ -256,64 +246,17 @@ impl<O: Os> Pages<O> {
         }
     }
 
-    fn leave_out_of_dumps(&self, os: &O, number: u32, count: u32) -> bool {
-        let bytes = count as usize * HUGE_PAGE_BYTES;
-        os.set_dumped(self.address_of(number * HUGE_PAGE_UNITS), bytes, false)
-    }
-
-    fn note_released(&self, _held: &mut Guard<'_, State, O>, number: u32, unused: bool, undumped: bool) {
+    fn note_released(&self, held: &mut Guard<'_, State, O>, number: u32, unused: bool, undumped: bool) {
+        if undumped {
+            self.note_undumped(held, number);
+        }
         // SAFETY: huge pages belong to the holder of the state.
         let block = unsafe { &mut *self.huge.at(number as usize) };
-        block.undumped |= undumped;
         block.released_at = self.clock.load();
         if block.huge == Huge::Yes {
             self.huge_backed.fetch_sub(1, Ordering::Relaxed);
         }
         block.huge = if unused { Huge::No } else { Huge::Broken };
-    }
-
-    /// Notes that the huge pages of a run change, and which of them `tell_dumps` is to let into core files again.
-    pub(super) fn admit_to_dumps(
-        &self,
-        _held: &mut Guard<'_, State, O>,
-        start: u32,
-        units: u32,
-    ) -> Option<LeftOut> {
-        let mut left_out: Option<LeftOut> = None;
-        for number in start / HUGE_PAGE_UNITS..=(start + units - 1) / HUGE_PAGE_UNITS {
-            // SAFETY: huge pages belong to the holder of the state.
-            let block = unsafe { &mut *self.huge.at(number as usize) };
-            block.changed_at = self.clock.load();
-            if core::mem::take(&mut block.undumped) {
-                left_out =
-                    Some(LeftOut { first: left_out.map_or(number, |found| found.first), last: number });
-            }
-        }
-        left_out
-    }
-
-    /// Lets huge pages into core files that a run of the caller lies in. The system is asked once, whatever lies between, and
-    /// without the lock.
-    #[inline]
-    pub(super) fn tell_dumps(&self, os: &O, left_out: Option<LeftOut>) {
-        if let Some(LeftOut { first, last }) = left_out {
-            self.ask_for_dumps(os, first, last);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn ask_for_dumps(&self, os: &O, first: u32, last: u32) {
-        let bytes = (last + 1 - first) as usize * HUGE_PAGE_BYTES;
-        if os.set_dumped(self.address_of(first * HUGE_PAGE_UNITS), bytes, true) {
-            return;
-        }
-        // To be tried again with the next run there.
-        let _held = self.lock();
-        for number in first..=last {
-            // SAFETY: huge pages belong to the holder of the state.
-            unsafe { (*self.huge.at(number as usize)).undumped = true };
-        }
     }
 
     /// Notes that pages inside a used huge page were released: the kernel's, if it had one, is in pieces.

@@ -90,6 +90,7 @@ impl<O: Os> Pages<O> {
             }
         }
         self.clear_map_of_free_units(state);
+        state.edges_left_out = self.count_edges_left_out();
         self.released.store(released, Ordering::Relaxed);
         self.huge_backed.store(state.runs.relist(&self.huge), Ordering::Relaxed);
     }

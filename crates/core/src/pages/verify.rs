@@ -30,6 +30,8 @@ impl<O: Os> Pages<O> {
             assert!(!touched || self.is_candidate(id), "the janitor looks at what was touched");
             assert_eq!(self.span_of(self.address_of(start)), Some(id), "the map names the span");
             for unit in start..start + units {
+                let out = self.left_out_of(&state, unit / HUGE_PAGE_UNITS) >> (unit % HUGE_PAGE_UNITS) & 1;
+                assert!(out == 0 || self.is_left_out(span.heap.get()), "core files have unit {unit}");
                 assert_eq!(self.class_of(self.address_of(unit)), span.shown_class(), "unit {unit}");
             }
         }
@@ -50,6 +52,7 @@ impl<O: Os> Pages<O> {
             }
         }
         assert_eq!(mapped, open_units, "no unit belongs to a span that is not open");
+        assert_eq!(self.count_edges_left_out(), state.edges_left_out, "ends of what is left out are counted");
         let (mut unused, mut id) = (0, state.unused_spans);
         while id != SpanId::NONE && unused <= state.spans {
             unused += 1;
@@ -78,6 +81,7 @@ impl<O: Os> Pages<O> {
             self.candidates.reservation(),
             self.huge.entries.reservation(),
             self.huge.groups.reservation(),
+            self.left_out.reservation(),
         ];
         tables.into_iter().for_each(|(start, bytes)| take(start, bytes));
     }

@@ -100,6 +100,12 @@ impl<O: Os> Tenants<O> {
             let ids = ids.get(..count).unwrap_or_default();
             let bytes: usize =
                 ids.iter().map(|id| store.pages.span(*id).units.get() as usize * UNIT_BYTES).sum();
+            if parent.is_none() && store.pages.has_left_out() {
+                // Nobody else knows the spans: a free that comes meanwhile waits.
+                drop(rooms);
+                ids.iter().for_each(|id| store.pages.let_into_dumps(&store.os, *id));
+                rooms = tenant.rooms.lock();
+            }
             match parent {
                 None => ids.iter().for_each(|id| match store.pages.span(*id).class().is_small() {
                     true => store.central.adopt(&store.pages, *id),

@@ -7,7 +7,7 @@ use super::io::Outcome;
 use crate::c::undisturbed;
 use crate::{blocks, heap};
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use libc::{EAGAIN, EFAULT};
 use vcmalloc_core::base::text::{Buffer, put_decimal, put_str};
 use vcmalloc_core::heap::{Blocks, Ending, HeapId, Made};
@@ -28,6 +28,8 @@ struct Arena {
     /// Milliseconds as they were set; `decay::NOT_SET` where they were not.
     dirty: AtomicI64,
     muzzy: AtomicI64,
+    /// The address of the table of hooks that the program set; 0: none.
+    hooks: AtomicUsize,
 }
 
 pub const NOT_SET: i64 = i64::MIN;
@@ -39,6 +41,7 @@ static ARENAS: [Arena; MOST] = [const {
         // Zero pages are not in the file: the values are kept with all bits of the sign turned.
         dirty: AtomicI64::new(0),
         muzzy: AtomicI64::new(0),
+        hooks: AtomicUsize::new(0),
     }
 }; MOST];
 
@@ -87,6 +90,7 @@ pub fn create() -> Result<usize, c_int> {
             Made { name: text.as_bytes(), parent: HeapId::OWN, limit: None, on_limit: None, argument: 0 };
         let made = undisturbed(|| heap().make_heap(made));
         arena.threads.store(0, Ordering::Relaxed);
+        arena.hooks.store(0, Ordering::Relaxed);
         [&arena.dirty, &arena.muzzy].iter().for_each(|time| time.store(0, Ordering::Relaxed));
         // Pairs with the Acquire in `heap_of`: who finds the heap finds an arena that is new.
         arena.heap.store(made.map_or(NONE, |id| id.0), Ordering::Release);
@@ -156,5 +160,16 @@ pub fn set_time(number: usize, is_dirty: bool, milliseconds: i64) {
     if let Some(arena) = ARENAS.get(number) {
         let time = if is_dirty { &arena.dirty } else { &arena.muzzy };
         time.store(milliseconds ^ NOT_SET, Ordering::Relaxed);
+    }
+}
+
+/// The address of the table of hooks that was set for an arena; 0: none.
+pub fn hooks(number: usize) -> usize {
+    ARENAS.get(number).map_or(0, |arena| arena.hooks.load(Ordering::Relaxed))
+}
+
+pub fn set_hooks(number: usize, table: usize) {
+    if let Some(arena) = ARENAS.get(number) {
+        arena.hooks.store(table, Ordering::Relaxed);
     }
 }

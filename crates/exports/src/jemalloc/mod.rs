@@ -12,7 +12,7 @@
 //! conf prof threads           the options as they are given; the profile and its files; the arenas of threads
 //! figures dump decay          figures of the heap and of arenas; a profile's file; times of decay
 //! arenas tcaches sizes        arenas, which are heaps; caches, which are numbers; classes as bins and extents
-//! settings                    the values of the options
+//! settings hooks              the values of the options; extent hooks, which are never called
 //! io say                      how values are passed; lines on stderr
 //! ```
 //! Owns the table of arenas and the values of jemalloc's options. Promises names, types, sizes and errors of
@@ -27,6 +27,7 @@ mod ctl;
 mod decay;
 mod dump;
 mod figures;
+mod hooks;
 mod io;
 mod marks;
 mod names;

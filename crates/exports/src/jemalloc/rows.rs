@@ -2,12 +2,12 @@
 
 use super::arenas::{self, ALL, DESTROYED};
 use super::io::{Io, Numbers, Outcome, Value};
-use super::{conf, decay, figures, prof, settings, tcaches, threads};
+use super::{conf, decay, figures, hooks, prof, settings, tcaches, threads};
 use crate::c::{Name, address, undisturbed};
 use crate::counted::{self, thread};
 use crate::{Blocks, blocks, heap};
 use core::ffi::{CStr, c_char, c_int, c_void};
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 use libc::{EAGAIN, EFAULT, EINVAL, ENOENT};
 use vcmalloc_core::options::{OptionId, spec};
 
@@ -229,32 +229,33 @@ pub fn new_decay_time(io: &Io, is_dirty: bool) -> Outcome {
     io.take::<i64>()?.map_or(Ok(()), |time| decay::set_of_new(is_dirty, time))
 }
 
-/// The table of hooks that an arena has: ours does nothing by hooks, so no entry is there.
-static NO_HOOKS: [AtomicPtr<c_void>; 9] = [const { AtomicPtr::new(core::ptr::null_mut()) }; 9];
-
-/// Memory comes from one map: nobody else can be asked for it. Programs that set hooks take the error.
+/// The table of hooks of an arena, which are never called (`hooks.rs`).
 pub fn extent_hooks(at: &Numbers, io: &Io) -> Outcome {
     if arenas::heap_of(at.first).is_none() {
         return Err(EFAULT);
     }
-    let own = NO_HOOKS.as_ptr().expose_provenance();
-    if let Some(wanted) = io.take::<*const c_void>()?
-        && wanted.addr() != own
-    {
-        super::say::say(&[b"extent hooks are refused: memory comes from one map for all arenas"]);
+    let (own, before) = (hooks::own(), arenas::hooks(at.first));
+    let wanted = io.take::<*const c_void>()?;
+    if wanted.is_some_and(|wanted| !hooks::are_taken(wanted, at.first)) {
         return Err(EFAULT);
     }
-    io.give(Value::Word(own as u64))
+    io.give(Value::Word(if before == 0 { own } else { before } as u64))?;
+    if let Some(wanted) = wanted {
+        arenas::set_hooks(at.first, if wanted.addr() == own { 0 } else { wanted.expose_provenance() });
+    }
+    Ok(())
 }
 
 pub fn create(io: &Io) -> Outcome {
     io.has_room(size_of::<u32>())?;
-    let own = NO_HOOKS.as_ptr().addr();
-    if io.take::<*const c_void>()?.is_some_and(|hooks| !hooks.is_null() && hooks.addr() != own) {
-        super::say::say(&[b"extent hooks are refused: memory comes from one map for all arenas"]);
+    let wanted = io.take::<*const c_void>()?.filter(|hooks| !hooks.is_null());
+    if wanted.is_some_and(|hooks| !hooks::are_taken(hooks, usize::MAX)) {
         return Err(EAGAIN);
     }
     let number = arenas::create()?;
+    if let Some(hooks) = wanted.filter(|hooks| hooks.addr() != hooks::own()) {
+        arenas::set_hooks(number, hooks.expose_provenance());
+    }
     decay::begin(number);
     io.give(Value::U32(number as u32))
 }
