@@ -152,6 +152,21 @@ static void figures(void) {
         bins += GET(size_t, "arenas.bin.%u.size", bin) * GET(size_t, "stats.arenas.4096.bins.%u.curregs", bin);
     }
     EXPECT(bins == GET(size_t, "stats.arenas.4096.small.allocated"), "bins are what is small: %zu", bins);
+    // As Redis asks it: no bin has more blocks than its spans have room for, in each arena and in all.
+    unsigned made = make();
+    void *small = mallocx(3000, MALLOCX_ARENA(made) | MALLOCX_TCACHE_NONE);
+    size_t spans = 0;
+    for (unsigned bin = 0; bin < GET(unsigned, "arenas.nbins"); bin++) {
+        size_t room = GET(uint32_t, "arenas.bin.%u.nregs", bin);
+        for (int of = 0; of < 2; of++) {
+            unsigned arena = of ? 4096 : made;
+            size_t slabs = GET(size_t, "stats.arenas.%u.bins.%u.curslabs", arena, bin);
+            EXPECT(slabs * room >= GET(size_t, "stats.arenas.%u.bins.%u.curregs", arena, bin), "%u", bin);
+            spans += of ? 0 : slabs;
+        }
+    }
+    EXPECT(spans == 1, "%zu", spans);
+    dallocx(small, 0);
     free(large);
     for (int index = 0; index < 3000; index++) {
         free(kept[index]);

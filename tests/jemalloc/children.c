@@ -15,7 +15,41 @@ static void in_child(unsigned arena, void *block) {
     _exit(0);
 }
 
+// Its parent's other threads are not there, and no arena serves them.
+static pthread_barrier_t chosen, forked;
+
+static void *choose(void *arena) {
+    EXPECT(SET(unsigned, *(unsigned *)arena, "thread.arena") == 0, "chosen");
+    pthread_barrier_wait(&chosen);
+    pthread_barrier_wait(&forked);
+    return NULL;
+}
+
+static void without_threads(void) {
+    unsigned arena = GET(unsigned, "arenas.create");
+    pthread_t thread;
+    pthread_barrier_init(&chosen, NULL, 2);
+    pthread_barrier_init(&forked, NULL, 2);
+    pthread_create(&thread, NULL, choose, &arena);
+    pthread_barrier_wait(&chosen);
+    EXPECT(GET(unsigned, "stats.arenas.%u.nthreads", arena) == 1, "one");
+    pid_t child = fork();
+    if (child == 0) {
+        EXPECT(GET(unsigned, "stats.arenas.%u.nthreads", arena) == 0, "none");
+        EXPECT(GET(unsigned, "stats.arenas.0.nthreads") == 1, "%u", GET(unsigned, "stats.arenas.0.nthreads"));
+        EXPECT(DO("arena.%u.destroy", arena) == 0, "it ends");
+        _exit(0);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    EXPECT(status == 0, "%d", status);
+    EXPECT(DO("arena.%u.destroy", arena) == EFAULT, "here it serves a thread");
+    pthread_barrier_wait(&forked);
+    pthread_join(thread, NULL);
+}
+
 int main(void) {
+    without_threads();
     unsigned arena = GET(unsigned, "arenas.create");
     EXPECT(SET(unsigned, arena, "thread.arena") == 0, "%u", arena);
     void *block = malloc(1000);

@@ -88,6 +88,23 @@ static void *of_others(void *block) {
     return NULL;
 }
 
+// In an arena of its thread with a cache, as everywhere.
+static void *of_nothing(void *arena) {
+    EXPECT(SET(unsigned, *(unsigned *)arena, "thread.arena") == 0, "chosen");
+    for (int round = 0; round < 5000; round++) {
+        free(malloc(200));
+    }
+    uint64_t taken = GET(uint64_t, "thread.allocated"), freed = GET(uint64_t, "thread.deallocated");
+    for (int round = 0; round < 5000; round++) {
+        free(malloc(0));
+        free(calloc(0, 7));
+    }
+    taken = GET(uint64_t, "thread.allocated") - taken;
+    freed = GET(uint64_t, "thread.deallocated") - freed;
+    EXPECT(taken == freed && taken > 0, "%zu taken, %zu freed", (size_t)taken, (size_t)freed);
+    return NULL;
+}
+
 static void peak(void) {
     EXPECT(DO("thread.peak.reset") == 0, "forgotten");
     void *large = malloc(10 << 20);
@@ -102,6 +119,8 @@ int main(void) {
     everything(NULL);
     in_thread(everything, NULL);
     in_thread(of_others, malloc(5000));
+    unsigned arena = GET(unsigned, "arenas.create");
+    in_thread(of_nothing, &arena);
     peak();
     return 0;
 }

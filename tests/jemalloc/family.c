@@ -86,7 +86,29 @@ static void of_malloc(void) {
     free(block);
 }
 
+// Of whatever length the blocks were that were freed a moment ago: the size is the one that was told, and zeros reach up to it.
+static void after_frees(void) {
+    srand(7);
+    for (int round = 0; round < 600; round++) {
+        size_t before = 262145 + rand() % 3000000, bytes = 262145 + rand() % 3000000;
+        int flags = round % 2 ? MALLOCX_ALIGN(64) : 0;
+        char *block = mallocx(before, 0);
+        memset(block, 0xee, sallocx(block, 0));
+        dallocx(block, 0);
+        block = mallocx(bytes, flags | MALLOCX_ZERO);
+        size_t usable = sallocx(block, 0);
+        EXPECT(usable == nallocx(bytes, flags), "%zu bytes: %zu, %zu", bytes, usable, nallocx(bytes, flags));
+        for (size_t at = 0; at < usable; at += 8) {
+            EXPECT(*(uint64_t *)(block + at) == 0, "byte %zu of %zu", at, usable);
+        }
+        dallocx(block, 0);
+    }
+    EXPECT(nallocx(PTRDIFF_MAX, 0) == 0 && nallocx(7ul << 60, 0) == 7ul << 60, "no longer block");
+    EXPECT(nallocx(1, MALLOCX_LG_ALIGN(63)) == 0, "no such alignment");
+}
+
 int main(void) {
+    after_frees();
     sizes();
     resizing();
     caches();

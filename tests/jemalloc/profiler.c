@@ -5,6 +5,22 @@
 __attribute__((noinline)) static void *keeps_much(void) { return malloc(100000); }
 __attribute__((noinline)) static void *frees_much(void) { return malloc(100000); }
 
+// A thread's name outlives the arena that served the thread when it was set, counts for no thread, and goes with its own.
+static void *named(void *arena) {
+    EXPECT(SET(unsigned, *(unsigned *)arena, "thread.arena") == 0, "chosen");
+    GET(uint64_t, "thread.allocated");
+    uint64_t before = GET(uint64_t, "thread.allocated");
+    const char *name = "a name of some length, which is kept", *kept = NULL;
+    size_t length = sizeof kept;
+    EXPECT(mallctl("thread.prof.name", NULL, NULL, &name, sizeof name) == 0, "set");
+    EXPECT(!is_ours() || GET(uint64_t, "thread.allocated") == before, "it counts for nobody");
+    EXPECT(mallctl("thread.prof.name", &kept, &length, NULL, 0) == 0 && strcmp(kept, name) == 0, "%s", kept);
+    EXPECT(!is_ours() || mallctl("arenas.lookup", &(unsigned){0}, &(size_t){4}, &kept, sizeof kept) != 0 ||
+               GET(size_t, "stats.arenas.%u.small.allocated", *(unsigned *)arena) == 0,
+           "it is in the thread's arena");
+    return NULL;
+}
+
 int main(int count, char **arguments) {
     EXPECT(count == 2, "a folder");
     bool active = true;
@@ -28,6 +44,16 @@ int main(int count, char **arguments) {
     snprintf(path, sizeof path, "%s/none/x.heap", arguments[1]);
     EXPECT(mallctl("prof.dump", NULL, NULL, &name, sizeof name) == EFAULT, "no such folder");
     EXPECT(DO("prof.reset") == 0, "all samples go");
+    unsigned arena = GET(unsigned, "arenas.create");
+    in_thread(named, &arena);
+    EXPECT(DO("arena.%u.destroy", arena) == 0, "nothing of the thread is in it");
+    size_t once = (next_epoch(), GET(size_t, "stats.allocated"));
+    arena = GET(unsigned, "arenas.create");
+    for (int round = 0; round < 1000; round++) {
+        in_thread(named, &arena);
+    }
+    next_epoch();
+    EXPECT(!is_ours() || GET(size_t, "stats.allocated") < once + 20000, "names stay: %zu", GET(size_t, "stats.allocated") - once);
     bool off = false;
     EXPECT(mallctl("prof.active", &active, &length, &off, 1) == 0 && active, "off");
     EXPECT(!GET(bool, "prof.active"), "it is off");

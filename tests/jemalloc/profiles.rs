@@ -147,6 +147,15 @@ pub fn leaks() -> Result<(), String> {
     if !succeeds || !told.contains("leaks: ~") {
         return Err(told);
     }
+    // It brings the profile.
+    let (succeeds, told) = leaky("prof_leak:true,prof_final:true,lg_prof_sample:10")?;
+    if !succeeds || !told.contains("leaks: ~") {
+        return Err(format!("prof_leak alone: {told}"));
+    }
+    let (_, told) = leaky("prof_leak_error:true")?;
+    if !told.contains("prof_final:true") {
+        return Err(format!("it should name what it needs: {told}"));
+    }
     let (succeeds, told) = leaky("prof:true,prof_final:true,prof_leak_error:true")?;
     match !succeeds && told.contains("leaks: ~") && told.contains("the program's last line") {
         true => Ok(()),

@@ -14,7 +14,7 @@ fn parsed(on: On, letters: &str) -> Result<Value, String> {
 }
 
 /// The keys that jemalloc's readers and those of programs look up, with the kind of their values.
-const NUMBERS: [&str; 28] = [
+const NUMBERS: [&str; 29] = [
     "/jemalloc/opt/narenas",
     "/jemalloc/opt/dirty_decay_ms",
     "/jemalloc/opt/muzzy_decay_ms",
@@ -38,6 +38,7 @@ const NUMBERS: [&str; 28] = [
     "/jemalloc/stats/retained",
     "/jemalloc/stats/background_thread/num_threads",
     "/jemalloc/stats.arenas/merged/nthreads",
+    "/jemalloc/stats.arenas/merged/uptime_ns",
     "/jemalloc/stats.arenas/merged/pactive",
     "/jemalloc/stats.arenas/merged/small/allocated",
     "/jemalloc/stats.arenas/merged/large/allocated",

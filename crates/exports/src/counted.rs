@@ -208,10 +208,10 @@ pub fn is_infallible() -> bool {
 
 pub struct Counted;
 
-/// The bytes of the block for a small request.
+/// The bytes of the block for a small request; one for nothing has a block, too.
 #[inline(always)]
 fn of_class(bytes: usize) -> usize {
-    if bytes <= LARGEST_BYTES { SizeClass::for_small(bytes).block_bytes() } else { 0 }
+    if bytes <= LARGEST_BYTES { SizeClass::for_small(bytes.max(1)).block_bytes() } else { 0 }
 }
 
 #[inline(always)]

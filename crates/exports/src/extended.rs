@@ -11,6 +11,9 @@ use super::{Blocks, blocks};
 use core::ffi::c_int;
 use vcmalloc_core::heap::LARGEST_REQUEST;
 
+/// The longest block that jemalloc's interface knows, and the greatest alignment.
+const GREATEST: usize = 7 << 60;
+
 /// The flags of a call. Flags that name a cache or an arena of jemalloc's ask for nothing here.
 #[derive(Clone, Copy)]
 struct Flags(c_int);
@@ -32,8 +35,8 @@ impl Flags {
     /// for: a program may use what `nallocx` said, and with MALLOCX_ZERO relies on zeros up to there when it
     /// asks for more later.
     fn real_bytes(self, bytes: usize) -> Option<usize> {
-        let can_be = bytes <= LARGEST_REQUEST && self.align() <= LARGEST_REQUEST;
-        can_be.then(|| blocks().block_bytes_for(bytes, self.align()))
+        let can_be = bytes <= LARGEST_REQUEST && self.align() <= GREATEST;
+        can_be.then(|| blocks().block_bytes_for(bytes, self.align())).filter(|real| *real <= GREATEST)
     }
 }
 

@@ -96,6 +96,8 @@ extern "C" fn on_end() {
 
 unsafe extern "C" fn after_fork_in_child() {
     heap().after_fork_in_child();
+    #[cfg(jemalloc)]
+    super::jemalloc::after_fork_in_child();
     super::actions::inherit();
     #[cfg(shared)]
     if heap().always_wants_janitor() {

@@ -299,6 +299,11 @@ impl<O: Os> Heap<O> {
         self.inside(|_| self.tenants.resident(&self.os, &self.pages, id)).unwrap_or(0)
     }
 
+    /// Spans of a class that a heap has.
+    pub fn heap_spans(&self, id: HeapId, class: SizeClass) -> u64 {
+        self.inside(|_| self.tenants.spans_of(&self.pages, id, class)).unwrap_or(0)
+    }
+
     /// The name that a heap was given.
     pub fn heap_name(&self, id: HeapId) -> [u8; NAME_BYTES] {
         self.tenants.name(id)

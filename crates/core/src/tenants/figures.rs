@@ -153,6 +153,15 @@ impl<O: Os> Tenants<O> {
         bytes
     }
 
+    /// Spans of a class that a heap has.
+    pub fn spans_of(&self, pages: &Pages<O>, id: HeapId, class: SizeClass) -> u64 {
+        let mut count = 0;
+        pages.each_span(|_, span| {
+            count += u64::from(span.heap.get() == id.number() && span.class() == class);
+        });
+        if self.find(id).is_some() { count } else { 0 }
+    }
+
     /// Calls `take` with address and bytes of each block of a heap that is in use, with no lock held. Blocks that come or go
     /// meanwhile may be among them or not.
     pub fn each_block(&self, pages: &Pages<O>, id: HeapId, mut take: impl FnMut(usize, usize)) {

@@ -149,6 +149,17 @@ pub fn leave(number: usize) {
     }
 }
 
+/// In a child of fork no thread is there but the caller: none is served, and none makes or ends an arena.
+pub fn after_fork_in_child() {
+    for arena in ARENAS.iter().take(count() + 1) {
+        arena.threads.store(0, Ordering::Relaxed);
+        // This thread itself may be at one, if a handler of its forked.
+        if !heap().is_inside() {
+            _ = arena.heap.compare_exchange(CHANGING, NONE, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+}
+
 /// A time of decay as it was set for an arena.
 pub fn time(number: usize, is_dirty: bool) -> i64 {
     let Some(arena) = ARENAS.get(number) else { return NOT_SET };

@@ -28,10 +28,10 @@ fn refused() -> Pointer {
 
 /// A block of a heap, all of whose bytes are asked for as `extended` does.
 fn block_of(id: HeapId, bytes: usize, flags: c_int) -> Pointer {
-    if bytes > LARGEST_REQUEST {
+    let align = align_of(flags);
+    if bytes > LARGEST_REQUEST || align > LARGEST_REQUEST {
         return refused();
     }
-    let align = align_of(flags);
     let real = blocks().block_bytes_for(bytes, align);
     let taken = undisturbed(|| {
         let align = align.max(MIN_ALIGN);
@@ -45,15 +45,27 @@ fn block_of(id: HeapId, bytes: usize, flags: c_int) -> Pointer {
     if flags & ZERO != 0 {
         extended::clear_from(block, real);
     }
+    as_told(block, align, real)
+}
+
+/// The block, of the size that `nallocx` tells: a large one that was freed a moment ago may be a little longer.
+#[inline(always)]
+fn as_told(block: Pointer, align: usize, real: usize) -> Pointer {
+    if real > LARGEST_BYTES && !block.is_null() && blocks().usable_bytes(address(block)) > real {
+        undisturbed(|| blocks().resize_in_place(address(block), align, real));
+    }
     block
 }
 
 #[cfg_attr(not(prefixed), unsafe(no_mangle))]
 pub extern "C" fn mallocx(bytes: usize, flags: c_int) -> Pointer {
-    let Some(number) = arena_of(flags) else { return extended::mallocx(bytes, flags) };
-    match arenas::heap_of(number) {
-        Some(id) => block_of(id, bytes, flags),
-        None => refused(),
+    match arena_of(flags).map(arenas::heap_of) {
+        None => {
+            let block = extended::mallocx(bytes, flags);
+            as_told(block, align_of(flags), blocks().block_bytes_for(bytes, align_of(flags)))
+        }
+        Some(Some(id)) => block_of(id, bytes, flags),
+        Some(None) => refused(),
     }
 }
 

@@ -153,13 +153,18 @@ fn parse(setting: &Setting, value: &[u8]) -> Parsed {
             _ => Parsed::Bad,
         },
         Form::U32(..) if value == b"default" => Parsed::Number(setting.number()),
+        // The only one that is obeyed and not refused beyond its bounds there.
+        Form::Size(least, most) if setting.name == "lg_prof_sample" => match number(value) {
+            Some(number) => Parsed::Number(number.clamp(least, most)),
+            None => Parsed::Bad,
+        },
         Form::U32(least, most) | Form::Size(least, most) | Form::Signed(least, most) => bounded(least, most),
         Form::Word(words) => match words.iter().position(|word| word.to_bytes() == value) {
             Some(place) => Parsed::Number(place as i64),
             None => Parsed::OtherWord,
         },
         Form::Text(text) => {
-            text.set(value);
+            setting.take_text(text, value);
             Parsed::Text
         }
         Form::Other => Parsed::OtherWord,
@@ -191,6 +196,17 @@ fn number(text: &[u8]) -> Option<i64> {
 
 /// Does what follows from the values for the heap.
 fn apply() {
+    // As there: one brings the other, and they the profile.
+    if settings::is_on("prof_leak_error") {
+        settings::set("prof_leak", 1);
+        if !settings::is_on("prof_final") {
+            say(&[b"prof_leak_error has an effect with prof_final:true only"]);
+        }
+    }
+    if settings::is_on("prof_leak") && !settings::is_on("prof") {
+        settings::set("prof", 1);
+        settings::set("prof_gdump", 0);
+    }
     match settings::get("dirty_decay_ms") {
         NOT_GIVEN => {}
         time => {

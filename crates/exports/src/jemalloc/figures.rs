@@ -265,12 +265,10 @@ pub fn blocks_of_bin(arena: usize, bin: usize) -> Option<u64> {
     sum_over(arena, own, of_heap)
 }
 
-/// Spans of a bin; of tenants' heaps that is not counted.
+/// Spans of a bin.
 pub fn spans_of_bin(arena: usize, bin: usize) -> Option<u64> {
-    if arena != 0 || heap().is_inside() {
-        return None;
-    }
-    sizes::bin(bin).map(|class| heap().class_stats(class).spans)
+    let class = sizes::bin(bin)?;
+    sum_over(arena, || Some(heap().class_stats(class).spans), |id| Some(heap().heap_spans(id, class)))
 }
 
 /// Large blocks in use that are counted under a length.

@@ -57,6 +57,10 @@ pub fn on_load() {
     marks::watch();
 }
 
+pub fn after_fork_in_child() {
+    threads::after_fork_in_child();
+}
+
 /// When the process ends.
 pub fn on_end() {
     prof::end_as_told();

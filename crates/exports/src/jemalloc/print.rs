@@ -141,7 +141,8 @@ impl Emitter<'_> {
                 || name.starts_with("lg_")
                 || name.ends_with("_max");
             if let Ok(value) = value {
-                self.value(name, value, is_signed);
+                // There the output has another name than the tree.
+                self.value(if name == "uptime" { "uptime_ns" } else { name }, value, is_signed);
             }
         }
     }

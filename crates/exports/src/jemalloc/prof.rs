@@ -111,10 +111,22 @@ pub fn prefix() -> &'static CStr {
 /// Writes a file of the caller's name, or of the next one with the prefix.
 pub fn dump(path: Option<&CStr>) -> Outcome {
     let is_written = match path {
-        Some(path) => dump::write(path),
+        Some(path) => write(path),
         None => dump_as(Kind::ByOrder),
     };
     if is_written { Ok(()) } else { Err(EFAULT) }
+}
+
+fn write(path: &CStr) -> bool {
+    let is_written = dump::write(path);
+    if !is_written {
+        say(&[
+            b"cannot write the heap profile ",
+            path.to_bytes(),
+            b"; a link, a pipe, and a file of another user are refused",
+        ]);
+    }
+    is_written
 }
 
 /// PREFIX.PID.FILES.KIND.heap; nothing is written where the prefix is empty.
@@ -122,13 +134,7 @@ fn dump_as(kind: Kind) -> bool {
     let mut path = [0u8; 1024 + 96];
     put_path(&mut Buffer::new(path.get_mut(..1024 + 95).unwrap_or(&mut [])), kind);
     match CStr::from_bytes_until_nul(&path) {
-        Ok(path) if !prefix().is_empty() => {
-            let is_written = dump::write(path);
-            if !is_written {
-                say(&[b"cannot write the heap profile ", path.to_bytes()]);
-            }
-            is_written
-        }
+        Ok(path) if !prefix().is_empty() => write(path),
         _ => false,
     }
 }

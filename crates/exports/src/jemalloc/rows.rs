@@ -3,8 +3,8 @@
 use super::arenas::{self, ALL, DESTROYED};
 use super::io::{Io, Numbers, Outcome, Value};
 use super::{conf, decay, figures, hooks, prof, settings, tcaches, threads};
-use crate::c::{Name, address, undisturbed};
-use crate::counted::{self, thread};
+use crate::c::{Name, undisturbed};
+use crate::counted;
 use crate::{Blocks, blocks, heap};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -103,35 +103,20 @@ pub fn thread_name(io: &Io) -> Outcome {
     }
     io.not_both()?;
     match io.take::<*mut c_char>()? {
-        None => {
-            let name = thread().name.load(Ordering::Relaxed);
-            let name =
-                if name.is_null() { c"".as_ptr().expose_provenance() } else { name.expose_provenance() };
-            io.give(Value::Word(name as u64))
-        }
+        None => io.give(Value::Word(threads::name().expose_provenance() as u64)),
         Some(name) if name.is_null() => Err(EFAULT),
         Some(name) => keep_name(name),
     }
 }
 
-/// Keeps a copy, as long as the thread has no other.
+/// Keeps a copy.
 fn keep_name(name: *const c_char) -> Outcome {
     // SAFETY: by the caller's promise.
     let name = unsafe { CStr::from_ptr(name) };
     if !name.to_bytes().iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()) {
         return Err(EFAULT);
     }
-    let bytes = name.to_bytes_with_nul();
-    let copy = undisturbed(|| blocks().allocate(bytes.len()));
-    if copy == 0 {
-        return Err(EAGAIN);
-    }
-    let copy: *mut c_char = crate::c::pointer(copy).cast();
-    // SAFETY: the block is so long, and ours.
-    unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), copy.cast(), bytes.len()) };
-    let before = thread().name.swap(copy, Ordering::Relaxed);
-    undisturbed(|| blocks().free(address(before.cast())));
-    Ok(())
+    threads::keep_name(name)
 }
 
 pub fn thread_sampled(io: &Io) -> Outcome {

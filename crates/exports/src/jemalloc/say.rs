@@ -72,14 +72,27 @@ pub fn hand_on(callback: Option<Message>, argument: *mut c_void, text: &CStr) {
     }
 }
 
-/// One line.
+/// One line. Of a long part its beginning is told, so that the reason has its place behind it.
 pub fn say(parts: &[&[u8]]) {
-    let mut line = [0u8; 1024];
-    // The last byte stays zero.
-    let mut buffer = Buffer::new(line.get_mut(..1023).unwrap_or(&mut []));
+    const ROOM: usize = 1024;
+    const OF_A_PART: usize = 256;
+    let mut line = [0u8; ROOM];
+    // The last byte stays zero, and the end of the line has its place.
+    let mut buffer = Buffer::new(line.get_mut(..ROOM - 2).unwrap_or(&mut []));
     put_str(&mut buffer, "vcmalloc: ");
-    parts.iter().for_each(|part| buffer.put(part));
-    put_str(&mut buffer, "\n");
+    for part in parts {
+        match part.get(..OF_A_PART) {
+            Some(beginning) if part.len() > OF_A_PART => {
+                buffer.put(beginning);
+                put_str(&mut buffer, "...");
+            }
+            _ => buffer.put(part),
+        }
+    }
+    let length = buffer.as_bytes().len();
+    if let Some(end) = line.get_mut(length) {
+        *end = b'\n';
+    }
     if let Ok(text) = CStr::from_bytes_until_nul(&line) {
         hand_on(None, core::ptr::null_mut(), text);
     }

@@ -58,6 +58,13 @@ impl Text {
         }
     }
 
+    /// Behind what is there.
+    fn add(&self, text: &[u8]) {
+        let bytes = self.bytes.iter().take(Text::ROOM - 1);
+        let free = bytes.skip_while(|byte| byte.load(Ordering::Relaxed) != 0);
+        free.zip(text).for_each(|(place, byte)| place.store(*byte, Ordering::Relaxed));
+    }
+
     /// While it is set it may be read half new; it always ends.
     pub fn get(&'static self) -> &'static CStr {
         // SAFETY: the last byte is zero and never written; atomics of bytes are bytes.
@@ -77,6 +84,8 @@ const NOT_GIVEN_OFF: i64 = -2;
 pub const MOST_JANITORS: usize = 4;
 
 const BOTH: i64 = i64::MAX;
+/// The longest time of decay, in milliseconds.
+pub const LONGEST_DECAY: i64 = i64::MAX / 1_000_000;
 const DISABLED: &[&CStr] = &[c"disabled"];
 pub const ZERO_REALLOC: &[&CStr] = &[c"free", c"alloc", c"abort"];
 
@@ -115,8 +124,8 @@ pub static SETTINGS: [Setting; 76] = [
     // Not 0 or 1: nobody gave it.
     setting("background_thread", Bool, if cfg!(tikv) { NOT_GIVEN_OFF } else { NOT_GIVEN_ON }),
     setting("max_background_threads", Size(0, BOTH), MOST_JANITORS as i64),
-    setting("dirty_decay_ms", Signed(-1, BOTH), -2),
-    setting("muzzy_decay_ms", Signed(-1, BOTH), 0),
+    setting("dirty_decay_ms", Signed(-1, LONGEST_DECAY), -2),
+    setting("muzzy_decay_ms", Signed(-1, LONGEST_DECAY), 0),
     setting("stats_print", Bool, 0),
     setting("stats_print_opts", Form::Text(&STATS_PRINT_OPTS), 0),
     setting("stats_interval", Signed(-1, BOTH), -1),
@@ -189,6 +198,11 @@ pub fn set(name: &str, value: i64) {
 }
 
 impl Setting {
+    /// Letters of the statistics add up; another text is in the place of the one before.
+    pub fn take_text(&self, text: &Text, value: &[u8]) {
+        if self.name.ends_with("_opts") { text.add(value) } else { text.set(value) }
+    }
+
     pub fn number(&self) -> i64 {
         self.value.load(Ordering::Relaxed)
     }

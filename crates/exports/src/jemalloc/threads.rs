@@ -1,16 +1,17 @@
-//! A thread's arena, and threads counted by arena. A thread that chose an arena leaves it when it ends, by a value of its own
-//! whose destructor says so.
+//! A thread's arena and name, and threads counted by arena. A thread that chose an arena leaves it when it ends, by a value of its own
+//! whose destructor says so; its name is freed there.
 
 use super::arenas;
 use super::io::Outcome;
 use crate::c::{Pointer, undisturbed};
 use crate::counted::{Thread, thread};
 use crate::{heap, moved};
-use core::ffi::c_void;
+use core::ffi::{CStr, c_char, c_void};
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU32, Ordering};
 use libc::{EAGAIN, EFAULT};
-use vcmalloc_core::heap::HeapId;
+use vcmalloc_core::class::MIN_ALIGN;
+use vcmalloc_core::heap::{Blocks, HeapId};
 
 #[cfg(target_arch = "x86_64")]
 const SYS_STAT: libc::c_long = libc::SYS_stat;
@@ -101,11 +102,47 @@ fn tell_at_end() -> bool {
 }
 
 extern "C" fn at_end(_: Pointer) {
+    forget_name(core::ptr::null_mut());
     let before = thread().arena.swap(0, Ordering::Relaxed);
     if before != 0 {
         arenas::leave(before as usize);
         // Later destructors are served by the process's own heap.
         heap().push_heap(HeapId::OWN);
+    }
+}
+
+pub fn name() -> *const c_char {
+    let name = thread().name.load(Ordering::Relaxed);
+    if name.is_null() { c"".as_ptr() } else { name.cast_const() }
+}
+
+/// Keeps a copy until the thread has another name, or ends. It is a block of the process's own heap, whatever arena serves the
+/// thread, and counts for nobody.
+pub fn keep_name(name: &CStr) -> Outcome {
+    let bytes = name.to_bytes_with_nul();
+    let taken = undisturbed(|| Blocks::allocate_in(heap(), HeapId::OWN, MIN_ALIGN, bytes.len()));
+    let Some(copy) = taken.ok().filter(|copy| *copy != 0) else { return Err(EAGAIN) };
+    let copy: *mut c_char = crate::c::pointer(copy).cast();
+    // SAFETY: the block is so long, and ours.
+    unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), copy.cast(), bytes.len()) };
+    forget_name(copy);
+    // Without it the name of a thread that ends stays.
+    tell_at_end();
+    Ok(())
+}
+
+/// Frees the name of this thread, which has another one then.
+fn forget_name(other: *mut c_char) {
+    let before = thread().name.swap(other, Ordering::Relaxed);
+    undisturbed(|| Blocks::free(heap(), crate::c::address(before.cast())));
+}
+
+/// In a child of fork, which has this thread alone.
+pub fn after_fork_in_child() {
+    arenas::after_fork_in_child();
+    let number = thread().arena.load(Ordering::Relaxed);
+    if number != 0 {
+        arenas::enter(number as usize);
     }
 }
 
