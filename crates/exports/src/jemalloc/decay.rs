@@ -5,6 +5,7 @@
 
 use super::arenas::{self, NOT_SET};
 use super::io::Outcome;
+use super::settings::LONGEST_DECAY;
 use crate::heap;
 use core::sync::atomic::{AtomicI64, Ordering};
 use libc::EFAULT;
@@ -15,15 +16,13 @@ const MILLISECOND: u64 = 1_000_000;
 /// Bounds of `release_delay`, in milliseconds.
 const LEAST: u64 = 10;
 const MOST: u64 = 3_600_000;
-/// The greatest that jemalloc takes, in milliseconds.
-const GREATEST: i64 = i64::MAX / MILLISECOND as i64;
 
 /// The times of arenas that are made from now on.
 static NEW_DIRTY: AtomicI64 = AtomicI64::new(NOT_SET);
 static NEW_MUZZY: AtomicI64 = AtomicI64::new(0);
 
 pub fn is_time(milliseconds: i64) -> bool {
-    (-1..=GREATEST).contains(&milliseconds)
+    (-1..=LONGEST_DECAY).contains(&milliseconds)
 }
 
 fn own_delay() -> i64 {

@@ -76,6 +76,9 @@ const NOT_GIVEN_OFF: i64 = -2;
 /// `max_background_threads` at first, and at most.
 pub const MOST_JANITORS: usize = 4;
 
+/// The longest time of decay, in milliseconds: whole seconds, of which one more still fits into 64 bits as nanoseconds.
+pub const LONGEST_DECAY: i64 = (u64::MAX / 1_000_000_000 - 1) as i64 * 1000;
+
 const BOTH: i64 = i64::MAX;
 const DISABLED: &[&CStr] = &[c"disabled"];
 pub const ZERO_REALLOC: &[&CStr] = &[c"free", c"alloc", c"abort"];
@@ -115,8 +118,8 @@ pub static SETTINGS: [Setting; 76] = [
     // Not 0 or 1: nobody gave it.
     setting("background_thread", Bool, if cfg!(tikv) { NOT_GIVEN_OFF } else { NOT_GIVEN_ON }),
     setting("max_background_threads", Size(0, BOTH), MOST_JANITORS as i64),
-    setting("dirty_decay_ms", Signed(-1, BOTH), -2),
-    setting("muzzy_decay_ms", Signed(-1, BOTH), 0),
+    setting("dirty_decay_ms", Signed(-1, LONGEST_DECAY), -2),
+    setting("muzzy_decay_ms", Signed(-1, LONGEST_DECAY), 0),
     setting("stats_print", Bool, 0),
     setting("stats_print_opts", Form::Text(&STATS_PRINT_OPTS), 0),
     setting("stats_interval", Signed(-1, BOTH), -1),
