@@ -91,7 +91,7 @@ fn is_on(feature: &str) -> bool {
 /// Sets `cfg(rust)` for the crate, with `cfg(rust_stats)` and `cfg(rust_profile)`; and `cfg(exported)` where C's and C++'s names are
 /// exported, as all libraries do. Whether they are.
 fn tell_features(package: &str) -> bool {
-    for name in ["rust", "tikv", "prefixed", "exported", "rust_stats", "rust_profile"] {
+    for name in ["rust", "tikv", "prefixed", "exported", "rust_stats", "rust_profile", "fuzzed"] {
         println!("cargo:rustc-check-cfg=cfg({name})");
     }
     let is_exported = match package {
@@ -115,6 +115,9 @@ fn tell_features(package: &str) -> bool {
     if package == TIKV {
         println!("cargo:rustc-cfg=rust");
         println!("cargo:rustc-cfg=tikv");
+        if is_on("fuzzed") {
+            println!("cargo:rustc-cfg=fuzzed");
+        }
         if !is_exported {
             println!("cargo:rustc-cfg=prefixed");
         }

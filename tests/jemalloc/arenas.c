@@ -107,6 +107,11 @@ static void decay(void) {
     EXPECT(SET(ssize_t, -1, "arena.%u.muzzy_decay_ms", arena) == 0, "for ever");
     EXPECT(GET(ssize_t, "arena.%u.muzzy_decay_ms", arena) == -1, "is told again");
     EXPECT(SET(ssize_t, -2, "arena.%u.dirty_decay_ms", arena) == EFAULT, "before for ever there is nothing");
+    const ssize_t longest = 18446744072000;
+    EXPECT(SET(ssize_t, longest, "arena.%u.dirty_decay_ms", arena) == 0, "the longest time");
+    EXPECT(GET(ssize_t, "arena.%u.dirty_decay_ms", arena) == longest, "is told again");
+    EXPECT(SET(ssize_t, longest + 1, "arena.%u.dirty_decay_ms", arena) == EFAULT, "behind it there is nothing");
+    EXPECT(SET(ssize_t, longest + 1, "arenas.muzzy_decay_ms") == EFAULT, "nor for new ones");
     EXPECT(SET(ssize_t, 70, "arenas.dirty_decay_ms") == 0 && GET(ssize_t, "arenas.dirty_decay_ms") == 70, "of new ones");
     unsigned later = make();
     EXPECT(GET(ssize_t, "arena.%u.dirty_decay_ms", later) == 70, "%zd", GET(ssize_t, "arena.%u.dirty_decay_ms", later));

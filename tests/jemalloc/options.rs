@@ -137,6 +137,10 @@ pub fn bad() -> Result<(), String> {
     let cases = [
         ("dirty_decay_ms", "MALLOC_CONF: 'dirty_decay_ms' is no NAME:VALUE"),
         ("dirty_decay_ms:soon", "MALLOC_CONF: dirty_decay_ms:soon: the value cannot be read"),
+        (
+            "dirty_decay_ms:18446744072001",
+            "MALLOC_CONF: dirty_decay_ms:18446744072001: the value cannot be read, or is out",
+        ),
         ("nonsense:1", "MALLOC_CONF: nonsense:1: jemalloc 5.3 has no option of this name"),
         ("prof:maybe", "MALLOC_CONF: prof:maybe: the value cannot be read"),
         ("lg_prof_sample:64", "MALLOC_CONF: lg_prof_sample:64: the value cannot be read, or is out of range"),

@@ -42,6 +42,11 @@ fn root(machine: &str) -> PathBuf {
     env::var_os(OTHER_ROOT).map_or_else(|| format!("/usr/{machine}-linux-gnu").into(), PathBuf::from)
 }
 
+/// The folder with the other machine's libraries of Debian's, for the linker.
+pub fn other_libraries() -> Option<PathBuf> {
+    OTHER.as_ref().map(|machine| root(machine).join(format!("usr/lib/{machine}-linux-gnu")))
+}
+
 /// A program of Debian's, of the machine: the installed one, else the one that `scripts/setup` has unpacked.
 pub fn debians(program: &str) -> Command {
     match (OTHER.as_ref(), Path::new(program).file_name()) {

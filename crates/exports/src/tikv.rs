@@ -8,6 +8,9 @@
 #[cfg(prefixed)]
 mod prefixed;
 
+#[cfg(fuzzed)]
+pub use crate::jemalloc::trial;
+
 use core::ffi::{c_char, c_int, c_uint, c_void};
 
 type size_t = usize;

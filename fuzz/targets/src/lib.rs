@@ -10,6 +10,8 @@ pub mod classes;
 pub mod elf;
 pub mod forks;
 pub mod heaps;
+#[cfg(feature = "tools")]
+pub mod jemalloc;
 pub mod operations;
 pub mod options;
 pub mod pages;
@@ -27,7 +29,7 @@ pub mod window;
 
 /// Name and function of every target.
 #[cfg(feature = "tools")]
-pub const TARGETS: [(&str, fn(&[u8])); 16] = [
+pub const TARGETS: [(&str, fn(&[u8])); 17] = [
     ("bitmaps", bitmaps::run),
     ("central", central::run),
     ("ceph_conf", ceph_conf::run),
@@ -35,6 +37,7 @@ pub const TARGETS: [(&str, fn(&[u8])); 16] = [
     ("elf", elf::run),
     ("forks", forks::run),
     ("heaps", heaps::run),
+    ("jemalloc", jemalloc::run),
     ("operations", operations::run),
     ("options", options::run),
     ("pages", pages::run),

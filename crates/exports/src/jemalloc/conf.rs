@@ -51,7 +51,7 @@ pub fn read() {
     let mut is_bad = false;
     for (source, text) in sources().filter(|(_, text)| !text.is_empty()) {
         confirm(&[source.as_bytes(), b": \"", text, b"\""]);
-        each(text, |pair| is_bad |= !take(source, pair));
+        is_bad |= !take_all(source, text);
     }
     if is_bad && settings::is_on("abort_conf") {
         say(&[b"aborted, for abort_conf:true and an option that cannot be read"]);
@@ -92,6 +92,13 @@ fn each<'a>(text: &'a [u8], mut take: impl FnMut(Pair<'a>)) {
         };
         take(pair.filter(|(name, _)| is_name(name)).ok_or(part));
     }
+}
+
+/// False where one of a text's options cannot be understood.
+pub fn take_all(source: &str, text: &[u8]) -> bool {
+    let mut is_bad = false;
+    each(text, |pair| is_bad |= !take(source, pair));
+    !is_bad
 }
 
 /// False where it cannot be understood.

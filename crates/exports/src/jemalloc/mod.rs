@@ -3,6 +3,7 @@
 //! Each file uses those in rows below it; `tests/layers_of_exports.rs` reads this picture.
 //!
 //! ```text
+//! trial                       the fuzz target's ways in
 //! marks                       what follows when threads have taken so many bytes
 //! ctl print                   mallctl and its sisters; malloc_stats_print
 //! tree                        names and their places
@@ -40,6 +41,8 @@ mod sizes;
 mod tcaches;
 mod threads;
 mod tree;
+#[cfg(fuzzed)]
+pub mod trial;
 
 #[cfg(prefixed)]
 pub use {

@@ -83,6 +83,9 @@ const NOT_GIVEN_OFF: i64 = -2;
 /// `max_background_threads` at first, and at most.
 pub const MOST_JANITORS: usize = 4;
 
+/// The longest time of decay, in milliseconds: whole seconds, of which one more still fits into 64 bits as nanoseconds.
+pub const LONGEST_DECAY: i64 = (u64::MAX / 1_000_000_000 - 1) as i64 * 1000;
+
 const BOTH: i64 = i64::MAX;
 /// The longest time of decay, in milliseconds.
 pub const LONGEST_DECAY: i64 = i64::MAX / 1_000_000;
