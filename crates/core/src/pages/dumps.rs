@@ -85,9 +85,8 @@ impl<O: Os> Pages<O> {
     #[inline(never)]
     fn ask_for_dumps(&self, os: &O, LeftOut { first, end }: LeftOut) {
         let numbers = first / HUGE_PAGE_UNITS..=(end - 1) / HUGE_PAGE_UNITS;
-        let let_in = |start: u32, units: u32| {
-            os.set_dumped(self.address_of(start), units as usize * UNIT_BYTES, true)
-        };
+        let let_in =
+            |start: u32, units: u32| os.set_dumped(self.address_of(start), units as usize * UNIT_BYTES, true);
         if !self.has_left_out() {
             if !let_in(first, end - first) {
                 // To be tried again with the next run there.
@@ -196,9 +195,8 @@ impl<O: Os> Pages<O> {
 
     /// Whether all of them are left out already.
     fn are_left_out(&self, held: &Guard<'_, State, O>, start: u32, units: u32) -> bool {
-        let is_out = |unit: u32| {
-            self.left_out_of(held, unit / HUGE_PAGE_UNITS) >> (unit % HUGE_PAGE_UNITS) & 1 == 1
-        };
+        let is_out =
+            |unit: u32| self.left_out_of(held, unit / HUGE_PAGE_UNITS) >> (unit % HUGE_PAGE_UNITS) & 1 == 1;
         self.has_left_out() && (start..start + units).all(is_out)
     }
 
@@ -216,7 +214,12 @@ impl<O: Os> Pages<O> {
         }
     }
 
-    fn leave_out_units(&self, held: &mut Guard<'_, State, O>, number: u32, change: impl FnOnce(u128) -> u128) {
+    fn leave_out_units(
+        &self,
+        held: &mut Guard<'_, State, O>,
+        number: u32,
+        change: impl FnOnce(u128) -> u128,
+    ) {
         let before = self.left_out_of(held, number);
         let after = change(before);
         if before == after {
@@ -244,8 +247,7 @@ impl<O: Os> Pages<O> {
         let inside = |number: u32| {
             let units = self.left_out_unlocked(number);
             let above = self.left_out_unlocked(number + 1);
-            ((units ^ units >> 1) << 1).count_ones()
-                + u32::from(units >> (HUGE_PAGE_UNITS - 1) != above & 1)
+            ((units ^ units >> 1) << 1).count_ones() + u32::from(units >> (HUGE_PAGE_UNITS - 1) != above & 1)
         };
         let first = u32::from(self.left_out_unlocked(0) & 1 == 1);
         first + entries.map(inside).sum::<u32>()

@@ -1,7 +1,7 @@
 //! The life of a span: opened for a class or a large block, and resized.
 
-use super::grow::Place;
 use super::dumps::LeftOut;
+use super::grow::Place;
 use super::{Pages, Span, SpanId, State};
 use crate::class::{SizeClass, UNIT_BYTES};
 use crate::os::{Guard, Os};

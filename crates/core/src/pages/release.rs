@@ -131,8 +131,7 @@ impl<O: Os> Pages<O> {
         };
         let are_all_gone = release(number, count);
         self.release_bits_of(os, number * HUGE_PAGE_UNITS, count * HUGE_PAGE_UNITS);
-        let undumped =
-            are_all_gone && self.leave_out_of_dumps(os, number, count);
+        let undumped = are_all_gone && self.leave_out_of_dumps(os, number, count);
         // Of a row that is refused a part may be locked.
         let refused = if are_all_gone { [0; MOST_IN_ROW] } else { dirty };
         let mut refused = refused.into_iter().zip(number..number + count);
@@ -201,8 +200,7 @@ impl<O: Os> Pages<O> {
             }
         });
         self.release_bits(os, number, withheld, dirty);
-        let undumped =
-            unused && refused == 0 && self.leave_out_of_dumps(os, number, 1);
+        let undumped = unused && refused == 0 && self.leave_out_of_dumps(os, number, 1);
         let mut state = self.lock();
         if refused != dirty {
             self.note_released(&mut state, number, unused, undumped);
