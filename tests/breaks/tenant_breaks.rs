@@ -178,4 +178,28 @@ pub const BREAKS: &[Break] = &[
         "hash => hash % PARTS,",
         "types_with_pointers_and_without_are_never_together",
     ),
+    core(
+        "memory_that_a_heap_gave_back_stays_out_of_core_files",
+        "            if !stays_out && self.left_out_of(held, number) & of_run != 0 {",
+        "            if false {",
+        "spans_of_heaps_are_left_out_and_what_others_get_there_later_is_in",
+    ),
+    core(
+        "core_files_have_a_span_beside_what_is_let_in",
+        "bits::mask(start - from, stop - start) & !left_out,",
+        "bits::mask(start - from, stop - start),",
+        "what_the_system_refuses_stays_in_and_is_tried_again_where_it_must_come_in",
+    ),
+    core(
+        "spans_left_out_of_core_files_use_up_all_mappings",
+        "        if state.edges_left_out > MOST_EDGES {",
+        "        if false {",
+        "the_mappings_that_it_costs_are_bounded",
+    ),
+    core(
+        "a_span_that_comes_to_the_process_stays_out_of_core_files",
+        "        self.tell_dumps(os, left_out);\n    }\n\n    fn has_bits_for",
+        "    }\n\n    fn has_bits_for",
+        "a_span_that_comes_to_the_process_itself_is_let_in",
+    ),
 ];

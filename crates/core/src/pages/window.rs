@@ -41,7 +41,8 @@ impl<O: Os> Pages<O> {
         let list = Table::<Span>::places(list, "spans", at + offset_of!(Self, spans));
         let list = Table::<RelaxedCell<u8>>::places(list, "untidy", at + offset_of!(Self, candidates));
         let list = Table::<HugePage>::places(list, "blocks", at + offset_of!(Self, huge.entries));
-        Table::<Group>::places(list, "groups", at + offset_of!(Self, huge.groups))
+        let list = Table::<Group>::places(list, "groups", at + offset_of!(Self, huge.groups));
+        Table::<u128>::places(list, "left_out", at + offset_of!(Self, left_out))
     }
 
     const fn places_of_state(list: Places, lock: usize) -> Places {

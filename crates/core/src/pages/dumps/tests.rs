@@ -104,15 +104,15 @@ fn what_the_system_refuses_stays_in_and_is_tried_again_where_it_must_come_in() {
     os.refuse_after(Request::SetDumped, 0);
     let stays = open(&os, &pages, 10, HEAP);
     os.grant(Request::SetDumped);
-    let out = open(&os, &pages, 10, HEAP);
-    prove_left_out(&pages, &[(stays, false), (out, true)]);
+    let [kept, out] = [10; 2].map(|units| open(&os, &pages, units, HEAP));
+    prove_left_out(&pages, &[(stays, false), (kept, true), (out, true)]);
     pages.close_span(out, Tick(0));
     os.refuse_after(Request::SetDumped, 0);
     let refused = open(&os, &pages, 10, OfHeap::OWN);
     os.grant(Request::SetDumped);
     let next = open(&os, &pages, 10, OfHeap::OWN);
     let heap = open(&os, &pages, 10, HEAP);
-    prove_left_out(&pages, &[(refused, false), (next, false), (heap, true)]);
+    prove_left_out(&pages, &[(kept, true), (refused, false), (next, false), (heap, true)]);
     // Without memory for the bits, too.
     let (os, pages) = self::pages();
     os.refuse_after(Request::Reserve, 0);
