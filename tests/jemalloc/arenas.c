@@ -161,6 +161,7 @@ static void figures(void) {
     unsigned made = make();
     void *small = mallocx(3000, MALLOCX_ARENA(made) | MALLOCX_TCACHE_NONE);
     size_t spans = 0;
+    next_epoch();
     for (unsigned bin = 0; bin < GET(unsigned, "arenas.nbins"); bin++) {
         size_t room = GET(uint32_t, "arenas.bin.%u.nregs", bin);
         for (int of = 0; of < 2; of++) {

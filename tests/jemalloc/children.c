@@ -32,9 +32,12 @@ static void without_threads(void) {
     pthread_barrier_init(&forked, NULL, 2);
     pthread_create(&thread, NULL, choose, &arena);
     pthread_barrier_wait(&chosen);
+    next_epoch();
     EXPECT(GET(unsigned, "stats.arenas.%u.nthreads", arena) == 1, "one");
     pid_t child = fork();
     if (child == 0) {
+        EXPECT(!is_ours() || GET(unsigned, "stats.arenas.0.nthreads") == 1, "and no janitor");
+        next_epoch();
         EXPECT(GET(unsigned, "stats.arenas.%u.nthreads", arena) == 0, "none");
         EXPECT(GET(unsigned, "stats.arenas.0.nthreads") == 1, "%u", GET(unsigned, "stats.arenas.0.nthreads"));
         EXPECT(DO("arena.%u.destroy", arena) == 0, "it ends");

@@ -143,7 +143,7 @@ pub fn bad() -> Result<(), String> {
         ),
         ("nonsense:1", "MALLOC_CONF: nonsense:1: jemalloc 5.3 has no option of this name"),
         ("prof:maybe", "MALLOC_CONF: prof:maybe: the value cannot be read"),
-        ("lg_prof_sample:64", "MALLOC_CONF: lg_prof_sample:64: the value cannot be read, or is out of range"),
+        ("lg_prof_sample:x", "MALLOC_CONF: lg_prof_sample:x: the value cannot be read, or is out of range"),
         ("prof:false,,prof:false", "MALLOC_CONF: '' is no NAME:VALUE"),
     ];
     for (conf, line) in cases {

@@ -162,7 +162,7 @@ fn parse(setting: &Setting, value: &[u8]) -> Parsed {
         Form::U32(..) if value == b"default" => Parsed::Number(setting.number()),
         // The only one that is obeyed and not refused beyond its bounds there.
         Form::Size(least, most) if setting.name == "lg_prof_sample" => match number(value) {
-            Some(number) => Parsed::Number(number.clamp(least, most)),
+            Some(number) => Parsed::Number(number.max(least).min(most)),
             None => Parsed::Bad,
         },
         Form::U32(least, most) | Form::Size(least, most) | Form::Signed(least, most) => bounded(least, most),

@@ -87,8 +87,6 @@ pub const MOST_JANITORS: usize = 4;
 pub const LONGEST_DECAY: i64 = (u64::MAX / 1_000_000_000 - 1) as i64 * 1000;
 
 const BOTH: i64 = i64::MAX;
-/// The longest time of decay, in milliseconds.
-pub const LONGEST_DECAY: i64 = i64::MAX / 1_000_000;
 const DISABLED: &[&CStr] = &[c"disabled"];
 pub const ZERO_REALLOC: &[&CStr] = &[c"free", c"alloc", c"abort"];
 
