@@ -222,6 +222,12 @@ fn took_of_class(block: usize, bytes: usize) -> usize {
     block
 }
 
+/// A block of the cache of a tenant's heap; 0 where there is none.
+#[inline]
+pub fn pop_of(id: HeapId, bytes: usize) -> usize {
+    took_of_class(heap().pop_block_of(id, bytes), bytes)
+}
+
 /// A block was resized, perhaps elsewhere: a new one, and a free of the old.
 fn resized(before: usize, block: usize) -> usize {
     if block != 0 {
@@ -295,8 +301,16 @@ impl Blocks for Counted {
         took(Blocks::allocate_aligned(heap(), align, bytes.max(1)))
     }
 
+    #[inline(always)]
     fn allocate_aligned_fast(&self, align: usize, bytes: usize) -> usize {
-        took(Blocks::allocate_aligned_fast(heap(), align, bytes.max(1)))
+        let block = Blocks::allocate_aligned_fast(heap(), align, bytes.max(1));
+        // Only blocks of classes are had so.
+        if block != 0
+            && let Some(class) = SizeClass::for_aligned(bytes.max(1), align)
+        {
+            took_bytes(class.block_bytes());
+        }
+        block
     }
 
     fn allocate_zeroed(&self, count: usize, bytes: usize) -> usize {
@@ -336,7 +350,10 @@ impl Blocks for Counted {
 
     #[inline(always)]
     fn free_fast(&self, address: usize) -> bool {
-        let bytes = heap().free_fast_bytes(address);
+        let bytes = match heap().free_fast_bytes(address) {
+            0 => heap().free_to_tenant_bytes(address, 0),
+            bytes => bytes,
+        };
         if bytes != 0 {
             gave_bytes(bytes);
         }
@@ -345,7 +362,10 @@ impl Blocks for Counted {
 
     #[inline(always)]
     fn free_sized_fast(&self, address: usize, bytes: usize) -> bool {
-        let bytes = heap().free_sized_fast_bytes(address, bytes);
+        let bytes = match heap().free_sized_fast_bytes(address, bytes) {
+            0 => heap().free_to_tenant_bytes(address, bytes),
+            bytes => bytes,
+        };
         if bytes != 0 {
             gave_bytes(bytes);
         }

@@ -210,24 +210,44 @@ impl<O: Os> Heap<O> {
     /// block of a tenant's heap.
     #[inline]
     pub(super) fn free_to_tenant(&self, address: usize) -> bool {
-        self.tenants.has_any() && self.push_to_tenant(address)
+        self.tenants.has_any() && self.push_to_tenant(address, 0) != 0
+    }
+
+    /// The same for an owner who counts bytes: those of the block, which was asked for with so many at least; 0 also while frees
+    /// are recorded.
+    #[inline]
+    pub fn free_to_tenant_bytes(&self, address: usize, bytes: usize) -> usize {
+        let is_fast = self.tenants.has_any() && !self.recording.is_on();
+        if is_fast { self.push_to_tenant(address, bytes) } else { 0 }
+    }
+
+    /// A block of the cache of a heap; 0 where there is none, or requests are looked at.
+    #[inline]
+    pub fn pop_block_of(&self, id: HeapId, bytes: usize) -> usize {
+        let is_unseen = self.cache.front.is_direct() || self.cache.front.is_scoped();
+        if id == HeapId::OWN || bytes > LARGEST_BYTES || !is_unseen {
+            return 0;
+        }
+        self.pop_of(id, SizeClass::for_small(bytes.max(1)))
     }
 
     #[inline(never)]
-    fn push_to_tenant(&self, address: usize) -> bool {
+    fn push_to_tenant(&self, address: usize, least: usize) -> usize {
         // Large blocks are in no cache, and a block of a class that shows as large is a tenant's.
         if self.pages.class_of_allocated(address) != Some(SizeClass::LARGE) {
-            return false;
+            return 0;
         }
-        let Some(id) = self.pages.span_of_unit(address) else { return false };
+        let Some(id) = self.pages.span_of_unit(address) else { return 0 };
         let span = self.pages.span(id);
         let (class, number) = (span.class(), span.heap.get());
         let owner = self.tenants.id_of(number);
         // After the name: while the span is the heap's, the name is that heap's.
         core::sync::atomic::fence(Ordering::Acquire);
-        class.is_small()
+        let is_taken = class.is_small()
+            && class.block_bytes() >= least
             && span.heap.get() == number
-            && self.keys.arrive(class, address, || self.tenants.push(owner, class, address))
+            && self.keys.arrive(class, address, || self.tenants.push(owner, class, address));
+        if is_taken { class.block_bytes() } else { 0 }
     }
 
     /// A block for a thread that resizes none.

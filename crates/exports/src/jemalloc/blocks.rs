@@ -57,14 +57,28 @@ fn as_told(block: Pointer, align: usize, real: usize) -> Pointer {
     block
 }
 
+/// Zeros, or an alignment.
+const SPECIAL: c_int = 0xff;
+/// Flags of which none is set where mallocx asks what malloc does. A cache is a number only.
+const MORE: c_int = !(0xfff << 8);
+
 #[cfg_attr(not(prefixed), unsafe(no_mangle))]
 pub extern "C" fn mallocx(bytes: usize, flags: c_int) -> Pointer {
+    if flags & MORE == 0 {
+        let block = blocks().allocate_fast(bytes.max(1));
+        if block != 0 {
+            return pointer(block);
+        }
+    }
     match arena_of(flags).map(arenas::heap_of) {
         None => {
             let block = extended::mallocx(bytes, flags);
             as_told(block, align_of(flags), blocks().block_bytes_for(bytes, align_of(flags)))
         }
-        Some(Some(id)) => block_of(id, bytes, flags),
+        Some(Some(id)) => match if flags & SPECIAL == 0 { counted::pop_of(id, bytes) } else { 0 } {
+            0 => block_of(id, bytes, flags),
+            block => pointer(block),
+        },
         Some(None) => refused(),
     }
 }
