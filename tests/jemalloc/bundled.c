@@ -1,9 +1,6 @@
 // jemalloc itself within the program under names with a prefix, as Rust programs and databases bring it, beside the library that is linked: each
 // serves whoever calls it, in threads, handlers and children.
 #include "expect.h"
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 int _rjem_mallctl(const char *, void *, size_t *, void *, size_t);
 void *_rjem_malloc(size_t);
@@ -91,21 +88,18 @@ static void *runs(void *unused) {
     return NULL;
 }
 
+static void child(void *unused) {
+    (void)unused;
+    works(NULL);
+    arenas_are_apart();
+}
+
 // Forks while another thread is within either.
 static void children(void) {
     pthread_t thread;
     EXPECT(pthread_create(&thread, NULL, runs, NULL) == 0, "a thread");
     for (int round = 0; round < 30; round++) {
-        pid_t child = fork();
-        if (child == 0) {
-            alarm(60);
-            works(NULL);
-            arenas_are_apart();
-            _exit(0);
-        }
-        int status = 1;
-        waitpid(child, &status, 0);
-        EXPECT(status == 0, "a child ends by %d", status);
+        in_child(child, NULL);
     }
     stop = 1;
     pthread_join(thread, NULL);

@@ -2,8 +2,6 @@
 // asks the system; on ours VCM_DUMP_HEAPS=off does, and no hook is called. With the argument "refused": ours without that option.
 #include "expect.h"
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static extent_alloc_t *original;
 static int calls;

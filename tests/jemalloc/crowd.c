@@ -1,16 +1,13 @@
 // 10,000 threads live at once and ask, with handlers and children that ask beside them: nothing hangs, and each thread's counts are exact.
 #include "expect.h"
-#include <signal.h>
 #include <stdatomic.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { THREADS = 10000, LEAST = 500, BLOCKS = 8, ROUNDS = 10, CHILDREN = 3, SIGNALS = 5000 };
 
 static atomic_int begun, done, in_handlers;
 // Gates: the main thread holds them until all may pass. To look again and again would take all CPUs from 10,000 threads.
 static pthread_rwlock_t may_ask = PTHREAD_RWLOCK_INITIALIZER, may_end = PTHREAD_RWLOCK_INITIALIZER;
-// What handlers took on this thread.
+// Bytes that handlers took on this thread.
 static __thread volatile uint64_t taken_by_handlers;
 static __thread volatile uint64_t *allocated_at;
 
@@ -100,23 +97,18 @@ static void *asks(void *number) {
     return NULL;
 }
 
+static void child(void *unused) {
+    (void)unused;
+    ask_epoch(false);
+    EXPECT(GET(unsigned, "thread.arena") == 0, "as in the parent");
+    EXPECT(GET(unsigned, "stats.arenas.0.nthreads") <= 2, "others did not come along: %u", GET(unsigned, "stats.arenas.0.nthreads"));
+    use_an_arena();
+    free(malloc(10000));
+}
+
 static void children(void) {
     for (int round = 0; round < CHILDREN; round++) {
-        pid_t child = fork();
-        EXPECT(child >= 0, "a child");
-        if (child == 0) {
-            signal(SIGALRM, SIG_DFL);
-            alarm(60);
-            ask_epoch(false);
-            EXPECT(GET(unsigned, "thread.arena") == 0, "as in the parent");
-            EXPECT(GET(unsigned, "stats.arenas.0.nthreads") <= 2, "others did not come along: %u", GET(unsigned, "stats.arenas.0.nthreads"));
-            use_an_arena();
-            free(malloc(10000));
-            _exit(0);
-        }
-        int status = 1;
-        waitpid(child, &status, 0);
-        EXPECT(status == 0, "a child ends by %d", status);
+        in_child(child, NULL);
     }
 }
 

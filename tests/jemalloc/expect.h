@@ -4,9 +4,12 @@
 #include <errno.h>
 #include <jemalloc/jemalloc.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define EXPECT(condition, ...)                                                                     \
     do {                                                                                           \
@@ -55,4 +58,19 @@ static inline void in_thread(void *(*run)(void *), void *argument) {
     pthread_t thread;
     EXPECT(pthread_create(&thread, NULL, run, argument) == 0, "a thread");
     pthread_join(thread, NULL);
+}
+
+// A child of fork that does this, and ends well within a minute.
+static inline void in_child(void (*act)(void *), void *argument) {
+    pid_t child = fork();
+    EXPECT(child >= 0, "a child");
+    if (child == 0) {
+        signal(SIGALRM, SIG_DFL);
+        alarm(60);
+        act(argument);
+        _exit(0);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    EXPECT(status == 0, "a child ends by %d", status);
 }

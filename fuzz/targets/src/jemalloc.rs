@@ -83,14 +83,19 @@ impl Block {
     }
 
     fn holds(&self, bytes: usize) -> bool {
-        // SAFETY: as above.
+        // SAFETY: the block is the target's, and so long.
         unsafe { std::slice::from_raw_parts(self.address, bytes.min(self.bytes)) }
             .iter()
             .all(|byte| *byte == self.mark)
     }
 }
 
-/// What is true of the heap, as the calls have it.
+fn usable_bytes(block: *mut u8) -> usize {
+    // SAFETY: callers pass a block that is in use.
+    unsafe { sys::sallocx(block.cast(), 0) }
+}
+
+/// The state of the heap, as the calls have it.
 #[derive(Default)]
 struct Model {
     /// Arenas that were made and not destroyed.
@@ -201,9 +206,10 @@ impl Model {
 
     fn take(&mut self, bytes: usize, flags: c_int, arena: Option<usize>) {
         let flags = flags | arena.map_or(0, sys::MALLOCX_ARENA);
-        // SAFETY, here and below: any size and any flags are allowed, and the blocks are the target's.
+        // SAFETY: any size but 0 and any flags are allowed.
         let told = unsafe { sys::nallocx(bytes.max(1), flags) };
         let before = count("thread.allocated");
+        // SAFETY: any size and any flags are allowed.
         let address: *mut u8 = unsafe { sys::mallocx(bytes, flags) }.cast();
         let after = count("thread.allocated");
         if address.is_null() {
@@ -214,7 +220,7 @@ impl Model {
             assert!(!can_be, "{bytes} bytes with flags {flags:x} are there");
             return;
         }
-        let usable = unsafe { sys::sallocx(address.cast(), 0) };
+        let usable = usable_bytes(address);
         assert!(arena.is_none_or(|arena| self.exists(arena)), "no block of an arena that is gone");
         assert!(usable >= bytes && usable >= 1, "{usable} for {bytes}");
         // A guarded sample has whole units.
@@ -241,6 +247,7 @@ impl Model {
         let (is_there, has_flag) = (arena.is_none_or(|arena| self.exists(arena)), arena.is_some());
         let block = &mut self.blocks[at];
         let wanted = flags | arena.map_or(0, sys::MALLOCX_ARENA);
+        // SAFETY: the block is the target's, and the address before is not used again where it moved.
         let moved: *mut u8 = unsafe { sys::rallocx(block.address.cast(), bytes.max(1), wanted) }.cast();
         if moved.is_null() {
             assert!(block.holds(block.bytes), "a block that could not be resized is as it was");
@@ -248,7 +255,7 @@ impl Model {
             return;
         }
         assert!(is_there, "no block of an arena that is gone");
-        let usable = unsafe { sys::sallocx(moved.cast(), 0) };
+        let usable = usable_bytes(moved);
         assert!(usable >= bytes);
         let before = block.bytes;
         *block = Block { address: moved, bytes: usable, ..*block };
@@ -273,8 +280,9 @@ impl Model {
         let at = usize::from(which) % self.blocks.len();
         let block = &mut self.blocks[at];
         let before = block.bytes;
+        // SAFETY: the block is the target's, and stays where it is.
         let usable = unsafe { sys::xallocx(block.address.cast(), bytes.max(1), extra, 0) };
-        assert_eq!(usable, unsafe { sys::sallocx(block.address.cast(), 0) });
+        assert_eq!(usable, usable_bytes(block.address));
         block.bytes = usable;
         assert!(block.holds(before), "contents stay");
         let mark = block.mark;
@@ -288,10 +296,13 @@ impl Model {
         let block = self.blocks.swap_remove(usize::from(which) % self.blocks.len());
         assert!(block.holds(block.bytes), "contents stay");
         let before = count("thread.deallocated");
-        match how % 3 {
-            0 => unsafe { sys::dallocx(block.address.cast(), 0) },
-            1 => unsafe { sys::free(block.address.cast()) },
-            _ => unsafe { sys::sdallocx(block.address.cast(), block.bytes, 0) },
+        // SAFETY: the block is the target's, has so many bytes, and is in no list any more.
+        unsafe {
+            match how % 3 {
+                0 => sys::dallocx(block.address.cast(), 0),
+                1 => sys::free(block.address.cast()),
+                _ => sys::sdallocx(block.address.cast(), block.bytes, 0),
+            }
         }
         assert_eq!(count("thread.deallocated") - before, block.bytes as u64, "it is counted");
     }
@@ -315,14 +326,16 @@ impl Model {
         }
     }
 
-    /// Nothing is left, and what was set is as it was.
+    /// Nothing is left, and settings are as they were.
     fn end(mut self) {
         for block in &self.blocks {
             assert!(block.holds(block.bytes), "contents stay");
         }
         assert_eq!(set("thread.arena", 0u32), 0);
-        self.blocks.iter().for_each(|block| unsafe { sys::dallocx(block.address.cast(), 0) });
-        self.blocks.clear();
+        for block in self.blocks.drain(..) {
+            // SAFETY: the block is the target's, and in no list any more.
+            unsafe { sys::dallocx(block.address.cast(), 0) };
+        }
         self.find_unknown();
         for arena in self.arenas {
             assert_eq!(calls::do_it(&format!("arena.{arena}.destroy")), 0, "arena {arena}");

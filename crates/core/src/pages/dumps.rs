@@ -1,4 +1,4 @@
-//! What core files contain: huge pages that are free and released are left out, and on demand all spans of tenants' heaps.
+//! The content of core files: free huge pages that were released are left out, and on demand all spans of tenants' heaps.
 //!
 //! A huge page that is left out as a whole is let in again by the first run that is taken there. Spans of heaps are left out one by
 //! one: a bit for each unit says so, also when it is free again, until another's run lies there. Calls of the system are made

@@ -90,6 +90,7 @@ fn right_length(way: &Way) -> usize {
             Way::Name(name) => unsafe {
                 sys::mallctl(c(name).as_ptr(), old, &raw mut length, std::ptr::null_mut(), 0)
             },
+            // SAFETY: the same.
             Way::Place(place, _) => unsafe {
                 sys::mallctlbymib(place.as_ptr(), place.len(), old, &raw mut length, std::ptr::null_mut(), 0)
             },
@@ -178,7 +179,7 @@ pub fn ctl(way: &Way, name: &str, old: &Old, new: &New) -> Answer {
     let new_place: *mut c_void =
         if value.is_some() { bytes[3..].as_mut_ptr().cast() } else { std::ptr::null_mut() };
     let error = match way {
-        // SAFETY, both: each place is as long as is said, or null.
+        // SAFETY: each place is as long as is said, or null.
         Way::Name(name) => unsafe {
             sys::mallctl(c(name).as_ptr(), place, length_place, new_place, new_length)
         },
@@ -188,6 +189,7 @@ pub fn ctl(way: &Way, name: &str, old: &Old, new: &New) -> Answer {
                 odd[at * 8 + 1..at * 8 + 9].copy_from_slice(&word.to_ne_bytes());
             }
             let mib_place = if *is_odd { odd[1..].as_ptr().cast() } else { mib.as_ptr() };
+            // SAFETY: each place is as long as is said, or null; the library reads numbers at any address.
             unsafe { sys::mallctlbymib(mib_place, mib.len(), place, length_place, new_place, new_length) }
         }
     };
@@ -305,7 +307,7 @@ pub fn cache_flags(flags: u8) -> c_int {
     }
 }
 
-/// What was set is as it was at the start.
+/// Sets all that inputs can have set as it was at the start.
 pub fn restore() {
     let prefix = c"/nonexistent/x";
     assert_eq!(set("prof.prefix", prefix.as_ptr()), 0);

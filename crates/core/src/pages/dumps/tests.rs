@@ -146,7 +146,7 @@ fn the_mappings_that_it_costs_are_bounded() {
     assert_eq!(os.asked(Request::SetDumped), u64::from(MOST_EDGES / 2));
     assert_eq!(pages.lock().edges_left_out, MOST_EDGES);
     pages.verify();
-    // What lies beside others that are left out costs none.
+    // A span beside others that are left out costs none.
     spans.iter().skip(1).step_by(2).take(10).for_each(|(id, _)| pages.close_span(*id, Tick(0)));
     let beside = open(&os, &pages, 1, HEAP);
     assert_eq!(pages.lock().edges_left_out, MOST_EDGES - 2);
