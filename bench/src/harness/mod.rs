@@ -24,4 +24,5 @@ pub mod sizes;
 pub mod summary;
 pub mod surroundings;
 pub mod tables;
+pub mod thread_limit;
 pub mod tracing;

@@ -3,6 +3,7 @@
 
 use super::shelf;
 use super::surroundings::{self, named, progress_bar};
+use super::thread_limit::Raised;
 use crate::load::sized::{Costs, LEAST, Size};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -47,7 +48,7 @@ const BASE: Size = Size { threads: 2, heap_bytes: 1 << 30, sizes: 16, least: LEA
 
 /// All sizes, by what grows.
 pub fn points() -> Vec<(Along, Size)> {
-    let threads = [2, 64, 1000, 8000, 30_000].map(|threads| (Along::Threads, Size { threads, ..BASE }));
+    let threads = [2, 64, 1000, 8000, 30_000, 60_000].map(|threads| (Along::Threads, Size { threads, ..BASE }));
     let heap =
         [64, 1 << 10, 16 << 10, 160 << 10].map(|mib| (Along::Heap, Size { heap_bytes: mib << 20, ..BASE }));
     let small = Size { least: 32, heap_bytes: 256 << 20, ..BASE };
@@ -146,6 +147,8 @@ impl Runner {
     /// Every size under every allocator, one after the other.
     pub fn run(&self, allocators: &[Ready], file: File) -> Result<Vec<Row>> {
         let points = points();
+        let most = points.iter().map(|(_, size)| size.threads).max().unwrap_or_default();
+        let _raised = Raised::for_threads(most);
         let bar = progress_bar(points.len() * allocators.len());
         let (mut rows, mut writer) = (Vec::new(), csv::Writer::from_writer(file));
         for (along, size) in points {
