@@ -48,7 +48,8 @@ const BASE: Size = Size { threads: 2, heap_bytes: 1 << 30, sizes: 16, least: LEA
 
 /// All sizes, by what grows.
 pub fn points() -> Vec<(Along, Size)> {
-    let threads = [2, 64, 1000, 8000, 30_000, 60_000].map(|threads| (Along::Threads, Size { threads, ..BASE }));
+    let threads =
+        [2, 64, 1000, 8000, 30_000, 60_000].map(|threads| (Along::Threads, Size { threads, ..BASE }));
     let heap =
         [64, 1 << 10, 16 << 10, 160 << 10].map(|mib| (Along::Heap, Size { heap_bytes: mib << 20, ..BASE }));
     let small = Size { least: 32, heap_bytes: 256 << 20, ..BASE };

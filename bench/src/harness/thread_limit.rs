@@ -18,7 +18,9 @@ impl Raised {
     pub fn for_threads(threads: usize) -> Raised {
         let raised = Raised::at(Path::new(PID_MAX), threads);
         if let Some(before) = &raised.before {
-            eprintln!("{PID_MAX} has room for {threads} threads during this run; before and afterwards it is {before}");
+            eprintln!(
+                "{PID_MAX} has room for {threads} threads during this run; before and afterwards it is {before}"
+            );
         }
         raised
     }

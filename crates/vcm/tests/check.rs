@@ -102,6 +102,17 @@ fn a_command_is_judged_by_the_environment_as_it_is_and_not_by_its_own_code() {
         1,
         "is a vcmalloc that can be preloaded",
     );
+    for preload in [text(&place.stub), ""] {
+        let said = check_command(&program, preload);
+        assert!((said.out + &said.err).contains("; the command exited with code 7"));
+    }
+    let killed = "#include <signal.h>\nint main(void) { return raise(SIGSEGV); }";
+    let killed = place.program("killed", killed, &[]);
+    assert_says(
+        &check_command(&killed, text(&place.stub)),
+        0,
+        "; the command was killed by signal 11 SIGSEGV",
+    );
     let still = place.program("static", ENDS, &["-static"]);
     assert_says(&check_command(&still, text(&place.stub)), 1, "is linked statically");
 }

@@ -16,7 +16,7 @@ The check of a service waits until its main process has run for two seconds. If 
 vcm prints its state and the command that undoes 'vcm enable'.
 
 A command runs in the current environment: vcm adds nothing to LD_PRELOAD. Choose a command that exits;
-one that still runs after --within is checked and terminated.
+one that still runs after --within is checked and terminated. Its own exit code, if not 0, is printed.
 
 Exit status:
   0  all named processes and services, or the command, allocate on vcmalloc

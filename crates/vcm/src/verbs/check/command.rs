@@ -11,9 +11,9 @@ use nix::sys::signal::{SigmaskHow, Signal, killpg, sigprocmask};
 use nix::unistd::Pid;
 use std::env;
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use vcm_foreign::Shown;
 use vcm_front::library::{self, Library};
@@ -44,9 +44,11 @@ pub fn judge(words: &[OsString], within: Duration) -> Verdict {
     };
     let target = command::follow(&Root::real(), path, rest, &search_path);
     match run(&target, words, within) {
-        Ok(Seen { line, at_the_end: None }) => of_report(&shown, line, &target),
+        Ok(Seen { line, at_the_end: AtTheEnd::Ended(status) }) => {
+            of_report(&shown, line, &target).and(&how(status))
+        }
         // The process's files show what it became since its report.
-        Ok(Seen { line: Some(_), at_the_end: Some(verdict) }) => verdict,
+        Ok(Seen { line: Some(_), at_the_end: AtTheEnd::Ran(verdict) }) => verdict,
         Ok(Seen { line: None, .. }) => of_report(&shown, None, &target),
         Err(error) => Verdict::NotKnown(format!("{shown}: did not start: {error}")),
     }
@@ -55,8 +57,25 @@ pub fn judge(words: &[OsString], within: Duration) -> Verdict {
 struct Seen {
     /// The library's last report.
     line: Option<Line>,
-    /// Of a command that still ran when its time was over.
-    at_the_end: Option<Verdict>,
+    at_the_end: AtTheEnd,
+}
+
+enum AtTheEnd {
+    Ended(ExitStatus),
+    /// The command still ran when its time was over.
+    Ran(Verdict),
+}
+
+/// No part of the verdict, but a reader would take silence for success.
+fn how(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(0), _) | (None, None) => String::new(),
+        (Some(code), _) => format!("; the command exited with code {code}"),
+        (None, Some(signal)) => {
+            let name = Signal::try_from(signal).map_or("", Signal::as_str);
+            format!("; the command was killed by signal {signal} {name}").trim_end().to_owned()
+        }
+    }
 }
 
 fn run(target: &Target, words: &[OsString], within: Duration) -> std::io::Result<Seen> {
@@ -76,8 +95,8 @@ fn run(target: &Target, words: &[OsString], within: Duration) -> std::io::Result
     let mut child = command.process_group(0).spawn()?;
     let id = child.id() as i32;
     let at_the_end = match ended(&mut child, within, &held)? {
-        End::Itself => None,
-        End::Time => Some(process::judge(id)),
+        End::Itself(status) => AtTheEnd::Ended(status),
+        End::Time => AtTheEnd::Ran(process::judge(id)),
         // A signal that ends the question ends the program that was started for it.
         End::Signal(number) => {
             end(&mut child, &held)?;
@@ -85,7 +104,7 @@ fn run(target: &Target, words: &[OsString], within: Duration) -> std::io::Result
             std::process::exit(128 + number);
         }
     };
-    if at_the_end.is_some() {
+    if matches!(at_the_end, AtTheEnd::Ran(_)) {
         end(&mut child, &held)?;
     }
     Ok(Seen { line: proof.last_of(id), at_the_end })
@@ -93,7 +112,7 @@ fn run(target: &Target, words: &[OsString], within: Duration) -> std::io::Result
 
 /// Why we wait no longer.
 enum End {
-    Itself,
+    Itself(ExitStatus),
     Time,
     Signal(i32),
 }
@@ -102,8 +121,8 @@ fn ended(child: &mut Child, within: Duration, held: &Held) -> std::io::Result<En
     let started = Instant::now();
     let mut pause = FIRST_PAUSE;
     loop {
-        if child.try_wait()?.is_some() {
-            return Ok(End::Itself);
+        if let Some(status) = child.try_wait()? {
+            return Ok(End::Itself(status));
         }
         let left = within.saturating_sub(started.elapsed());
         if left.is_zero() {
@@ -119,7 +138,7 @@ fn ended(child: &mut Child, within: Duration, held: &Held) -> std::io::Result<En
 fn end(child: &mut Child, held: &Held) -> std::io::Result<()> {
     let group = Pid::from_raw(child.id() as i32);
     let _ = killpg(group, Signal::SIGTERM);
-    if !matches!(ended(child, GRACE, held)?, End::Itself) {
+    if !matches!(ended(child, GRACE, held)?, End::Itself(_)) {
         let _ = killpg(group, Signal::SIGKILL);
         child.wait()?;
     }

@@ -36,6 +36,13 @@ impl Verdict {
             Verdict::NotKnown(_) => NOT_KNOWN,
         }
     }
+
+    /// The same, with more words behind its own.
+    fn and(mut self, more: &str) -> Verdict {
+        let (Verdict::Ours(text) | Verdict::Elsewhere(text) | Verdict::NotKnown(text)) = &mut self;
+        text.push_str(more);
+        self
+    }
 }
 
 pub fn check(arguments: &Check) -> Outcome {
