@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use object::elf;
 use object::read::elf::{Dyn, ElfFile64, FileHeader, ProgramHeader};
 use object::{Object, ObjectSymbol};
-use vcmalloc_tests::library::{hardened, our_shared, repository};
+use vcmalloc_tests::library::{hardened, jemalloc, our_shared, repository, stand_in};
 
 type Elf<'data> = ElfFile64<'data, object::Endianness>;
 
@@ -21,6 +21,14 @@ fn with_both<T: Default + Extend<U> + IntoIterator<Item = U>, U>(look: impl Fn(&
     let mut found = T::default();
     found.extend(with(our_shared(), &look));
     found.extend(with(hardened(), &look));
+    found
+}
+
+/// For what holds for every library that a program's start may need.
+fn with_each<T: Default + Extend<U> + IntoIterator<Item = U>, U>(look: impl Fn(&Elf) -> T) -> T {
+    let mut found = with_both(&look);
+    found.extend(with(stand_in(), &look));
+    found.extend(with(jemalloc(), &look));
     found
 }
 
@@ -71,7 +79,7 @@ fn imports_are_those_reviewed() {
 
 #[test]
 fn strong_imports_come_from_the_c_library() {
-    let strangers: Vec<String> = with_both(|elf| {
+    let strangers: Vec<String> = with_each(|elf| {
         let (endian, data) = (elf.endian(), elf.data());
         let sections = elf.elf_header().sections(endian, data).expect("sections");
         let versions = sections.versions(endian, data).expect("readable").expect("symbol versions");
@@ -96,7 +104,7 @@ fn needed_glibc(name: &[u8]) -> Option<(u32, u32)> {
 
 #[test]
 fn no_strong_import_is_younger_than_glibc_2_17() {
-    let young: Vec<String> = with_both(|elf| {
+    let young: Vec<String> = with_each(|elf| {
         let (endian, data) = (elf.endian(), elf.data());
         let sections = elf.elf_header().sections(endian, data).expect("sections");
         let versions = sections.versions(endian, data).expect("readable").expect("symbol versions");

@@ -285,6 +285,26 @@ impl<O: Os> Profile<O> {
         self.is_on() && self.record_head(address).load(Ordering::Acquire) != 0
     }
 
+    /// The number of the sample at `address`, 0 for none.
+    fn find(&self, held: &Held<'_, O>, address: usize) -> u32 {
+        let mut number = self.record_head(address).load(Ordering::Relaxed);
+        while number != 0 && self.record(held, number).address != address {
+            number = self.record(held, number).next;
+        }
+        number
+    }
+
+    /// The bytes that were requested of the process's own sample at `address`, which the caller owns.
+    pub fn bytes_at(&self, address: usize) -> Option<usize> {
+        let state = self.state.lock();
+        if !self.is_on() {
+            return None;
+        }
+        let number = self.find(&state, address);
+        let record = (number != 0).then(|| *self.record(&state, number));
+        record.filter(|record| record.heap == 0).map(|record| record.bytes)
+    }
+
     /// Takes the sample at `address` out, if there is one: its block is about to be freed.
     pub fn remove(&self, address: usize) {
         if !self.may_hold(address) {
@@ -294,10 +314,7 @@ impl<O: Os> Profile<O> {
         if !self.is_on() {
             return;
         }
-        let mut number = self.record_head(address).load(Ordering::Relaxed);
-        while number != 0 && self.record(&state, number).address != address {
-            number = self.record(&state, number).next;
-        }
+        let number = self.find(&state, address);
         if number != 0 {
             self.take_out(&mut state, number);
         }

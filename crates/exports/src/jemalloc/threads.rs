@@ -13,11 +13,6 @@ use libc::{EAGAIN, EFAULT};
 use vcmalloc_core::class::MIN_ALIGN;
 use vcmalloc_core::heap::{Blocks, HeapId};
 
-#[cfg(target_arch = "x86_64")]
-const SYS_STAT: libc::c_long = libc::SYS_stat;
-#[cfg(not(target_arch = "x86_64"))]
-const SYS_STAT: libc::c_long = libc::SYS_newfstatat;
-
 /// In a thread's flags.
 const WITHOUT_CACHE: u32 = 1;
 const WITHOUT_SAMPLES: u32 = 2;
@@ -149,13 +144,15 @@ pub fn after_fork_in_child() {
 /// Threads of this process that chose no arena: all that the system has, less the janitor and those that did. None where the
 /// system does not say.
 pub fn of_own_heap() -> Option<u32> {
-    // The C library's function makes one call or the other.
-    if ![libc::SYS_newfstatat, SYS_STAT].into_iter().all(|call| heap().os().may_ask(call)) {
+    if !heap().os().may_ask(libc::SYS_newfstatat) {
         return None;
     }
     let mut status = MaybeUninit::<libc::stat>::zeroed();
+    let (here, path) = (libc::AT_FDCWD, c"/proc/self/task".as_ptr());
+    // By number: the C library has a function of that name only since 2.33.
     // SAFETY: a C string, and a place for the answer.
-    let failed = undisturbed(|| unsafe { libc::stat(c"/proc/self/task".as_ptr(), status.as_mut_ptr()) });
+    let failed =
+        undisturbed(|| unsafe { libc::syscall(libc::SYS_newfstatat, here, path, status.as_mut_ptr(), 0) });
     if failed != 0 {
         return None;
     }

@@ -40,6 +40,30 @@ fn a_heap_that_profiles_knows_its_samples_and_forgets_freed_ones() {
     assert!(!heap.write_profile(c"/nonexistent/file"));
 }
 
+/// A program that trims what has bytes to spare would trim samples, and no others.
+#[test]
+fn a_sample_has_as_many_usable_bytes_as_any_block_of_its_size() {
+    let heap = Box::new(Heap::with_hooks(Fake::default(), HOOKS));
+    let sizes = [1, 17, 100, 1003, 4000, 5000, 17_000, 24_000, 25_000, 100_000];
+    // Guarded samples end where the request ends.
+    heap.set_option(b"guarded_rate", b"0").unwrap();
+    let plain = sizes.map(|bytes| heap.usable_bytes(heap.allocate(bytes)));
+    assert!(heap.start_profile(1));
+    for (bytes, usable) in sizes.into_iter().zip(plain) {
+        let sample = heap.allocate(bytes);
+        assert_eq!(heap.usable_bytes(sample), usable, "{bytes}");
+        fill(sample, usable, 7);
+        assert_eq!(heap.reallocate(sample, usable), sample, "{bytes}");
+        let moved = heap.reallocate(sample, 3 * usable);
+        assert!(holds(moved, usable, 7), "{bytes}");
+        heap.free(moved);
+    }
+    // Without the profile a block may have more, and never less.
+    let sample = heap.allocate(1003);
+    heap.stop_profile();
+    assert!(heap.usable_bytes(sample) >= 1024);
+}
+
 #[test]
 fn a_profile_says_how_much_was_requested_however_much_larger_the_blocks_are() {
     const COUNT: usize = 200_000;
