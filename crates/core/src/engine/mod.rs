@@ -73,8 +73,8 @@ pub struct Engine<O: Os> {
     pub(crate) floors: Floors<O>,
     pub(crate) state: AtomicU32,
     pub(crate) starting: Mutex<Starting, O>,
-    /// Bytes asked for and number of requests, of the requests that reached the slow path: a sample for the waste inside
-    /// blocks.
+    /// Bytes asked for and number of requests, of one in `REQUESTS_PER_SAMPLE` that reached the slow path: a sample for the
+    /// waste inside blocks.
     pub(crate) requested: [Requested; TABLE_LEN],
     /// Options that were set where they could not take effect, a bit each.
     pub(crate) late_options: AtomicU32,

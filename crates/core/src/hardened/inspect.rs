@@ -127,9 +127,12 @@ impl<O: Os> Hardened<O> {
             _ => Fault::InteriorPointer,
         };
         let block = self.around(address, class);
-        let fault = match block {
-            None if fault == Fault::InteriorPointer => Fault::FreeMemory,
-            _ => fault,
+        let (fault, block) = match block {
+            None if fault == Fault::InteriorPointer => (Fault::FreeMemory, None),
+            None if fault == Fault::DoubleFree && class.is_small() => {
+                (fault, Some((address, self.most_bytes(address, class))))
+            }
+            _ => (fault, block),
         };
         Misuse { block, ..Misuse::at(fault, address) }
     }

@@ -106,7 +106,7 @@ options! {
     guarded_rate: Count = "20", "0" ..= "1000000000", live,
         "maximum number of allocations per second that get a page between guard pages; 0: none";
     double_free_check: Flag = "off", "0" ..= "1", start,
-        "no effect, prints a warning: the library always stops a second free of a block of up to 64 bytes, the hardened library one of any block";
+        "no effect, prints a warning: the library always stops a second free of a block of up to 64 bytes, and of one of the two freed last on the virtual CPU; the hardened library one of any block";
     wrong_function_check: Flag = "on", "0" ..= "1", start,
         "hardened library: stop a free by another family of functions (malloc, new, new[]) than the allocation; off: for a library with its own operator new but not delete";
     wrong_size_check: Flag = "on", "0" ..= "1", start,
@@ -367,7 +367,10 @@ pub const VARIABLE_PREFIX: &str = "VCM_";
 pub const CONFIG_FILE: &core::ffi::CStr = c"/etc/vcmalloc.conf";
 
 /// Variables with that prefix that are no options.
-pub const TOOL_VARIABLES: [&str; 4] = ["VCM_CONFIG", "VCM_RUN_PROOF", "VCM_LIBRARY", "VCM_LAB"];
+pub const TOOL_VARIABLES: [&str; 5] =
+    ["VCM_CONFIG", "VCM_RUN_PROOF", "VCM_LIBRARY", "VCM_LAB", "VCM_LABS_FAULT"];
+/// `Engine::late_options` has a bit for each.
+const _: () = assert!(OPTION_COUNT <= u32::BITS as usize);
 
 mod file;
 mod foreign;
