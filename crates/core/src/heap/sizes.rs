@@ -84,6 +84,11 @@ impl<O: Os> Heap<O> {
         bytes.filter(is_small).map_or(run, |bytes| SizeClass::for_small(bytes).block_bytes().min(run))
     }
 
+    /// Whether a block of the process's own heap starts at `address` and has a run to itself.
+    pub fn has_own_run(&self, address: usize) -> bool {
+        matches!(self.owner_of(address), Owner::Large) && self.large.usable(&self.pages, address).is_ok()
+    }
+
     /// Bytes that a block for `bytes` would have.
     pub fn block_bytes_for(bytes: usize, align: usize) -> usize {
         match SizeClass::for_aligned(bytes, align.max(MIN_ALIGN)) {

@@ -233,9 +233,8 @@ impl Tally {
     fn of_own_large() -> Tally {
         let mut tally = Tally::new();
         heap().each_range(|range| {
-            // A span of small blocks has two or more.
             let is_large = matches!(range.state, RangeState::InUse { .. })
-                && heap().known_bytes(range.address) == range.bytes
+                && heap().has_own_run(range.address)
                 && heap().owner_heap(range.address).is_none();
             if is_large {
                 tally.take_large(range.bytes);
