@@ -105,7 +105,7 @@ const REPORT: Floors = &[
 const BENCH: Floors = &[
     &["report", "memory::shared", "memory::smaps", "memory::pages"],
     &["load"],
-    &["harness::plan", "harness::surroundings", "harness::tracing"],
+    &["harness::busy", "harness::plan", "harness::surroundings", "harness::tracing"],
     &["harness::shelf"],
     &["harness::execute", "harness::instructions", "harness::peers", "harness::demo"],
     &["harness::session"],

@@ -152,8 +152,11 @@ fn run_session(arguments: &RunArguments, places: &Places) -> Result<()> {
     ensure!(arguments.repeat > 0, "--repeat 0 measures nothing; give 1 or more");
     let patterns = arguments.only.iter().map(|name| program_named(name)).collect::<Result<Vec<_>>>()?;
     let threads = arguments.threads.clone();
-    let cells = plan::cells(&Selection { quick: arguments.quick, patterns, threads });
-    ensure!(!cells.is_empty(), "nothing to run: the quick plan has no such pattern; try --full");
+    let selection = Selection { quick: arguments.quick, patterns, threads };
+    if let Some(reason) = plan::refusal(&selection) {
+        bail!("nothing was run: {reason}");
+    }
+    let cells = plan::cells(&selection);
     let allocators = ready(&arguments.allocators, places)?;
     ensure!(!allocators.is_empty(), "none of the chosen allocators is there");
     let extras = if arguments.allocators == ["default"] { extras(&cells, places)? } else { Vec::new() };
