@@ -17,6 +17,7 @@ fn every_pattern_has_a_row_in_the_guide() {
         shown.filter(|one| !one.is_hide_set()).map(|one| one.get_name().to_owned()).collect();
     let missing: Vec<_> = shown.iter().filter(|name| !named.contains(&name.as_str())).collect();
     assert!(missing.is_empty(), "docs/guides/benchmarks.md, The patterns: no row of {missing:?}");
-    let gone: Vec<_> = named.iter().filter(|name| **name != "true" && !shown.iter().any(|one| one == *name)).collect();
+    let gone: Vec<_> =
+        named.iter().filter(|name| **name != "true" && !shown.iter().any(|one| one == *name)).collect();
     assert!(gone.is_empty(), "docs/guides/benchmarks.md, The patterns: {gone:?} are no patterns");
 }

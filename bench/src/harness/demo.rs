@@ -407,7 +407,10 @@ mod tests {
         let runs = [(&glibc, measured(100_000.0)), (&glibc, measured(140_000.0))];
         let (text, bars) = (table(&[glibc.clone()], &runs), picture(&[glibc.clone()], &runs));
         assert!(text.contains("120000") && text.contains("100000, 140000"), "{text}");
-        assert!(bars.contains("# 19.38") && bars.contains("# 48"), "runs that are alike are one number: {bars}");
+        assert!(
+            bars.contains("# 19.38") && bars.contains("# 48"),
+            "runs that are alike are one number: {bars}"
+        );
         assert_eq!(range(&[2.0, 1.0], 1), "1.0 to 2.0");
     }
 
