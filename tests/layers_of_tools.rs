@@ -144,6 +144,7 @@ const LABS: Floors = &[
     &["engine::lab", "engine::plan", "engine::statistics"],
     &["engine::verdict"],
     &["engine::page"],
+    &["engine::dry_run"],
     &["engine::run"],
     &["engine"],
     &["ceph::look::sampling", "ceph::look::found"],

@@ -51,8 +51,7 @@ pub fn run(places: &Places, threads: usize, seconds: u64, html: Option<PathBuf>)
     let chosen = allocators::ALLOCATORS.iter().filter(|one| ALLOCATORS.contains(&one.name));
     let ready = allocators::ready(&chosen.collect::<Vec<_>>(), places);
     let before = Before::seen();
-    println!("before the runs: {}", before.line());
-    before.caution().iter().for_each(|caution| println!("{caution}"));
+    println!("{}", before.caution().unwrap_or_else(|| format!("Before the runs: {}.", before.line())));
     let (scratch, stop) = (scratch()?, Stop::on_signals()?);
     let template = scratch.path().join("template");
     fill(&template)?;
