@@ -402,9 +402,9 @@ mod tests {
 
     #[test]
     fn every_run_of_an_allocator_is_shown_beside_the_middle() {
-        let glibc = Ready { allocator: allocators::known("glibc").unwrap(), library: None };
-        let runs = [(&glibc, measured(100_000.0)), (&glibc, measured(140_000.0))];
-        let (text, bars) = (table(&[glibc.clone()], &runs), picture(&[glibc.clone()], &runs));
+        let only = [Ready { allocator: allocators::known("glibc").unwrap(), library: None }];
+        let runs = [100_000.0, 140_000.0].map(|rate| (&only[0], measured(rate)));
+        let (text, bars) = (table(&only, &runs), picture(&only, &runs));
         assert!(text.contains("120000") && text.contains("100000, 140000"), "{text}");
         assert!(
             bars.contains("# 19.38") && bars.contains("# 48"),
@@ -415,9 +415,9 @@ mod tests {
 
     #[test]
     fn the_page_of_a_busy_machine_carries_a_caution_and_that_of_a_quiet_one_none() {
-        let glibc = Ready { allocator: allocators::known("glibc").unwrap(), library: None };
-        let runs = [(&glibc, measured(100_000.0)), (&glibc, measured(140_000.0))];
-        let page = |before| page(&[glibc.clone()], &runs, 64, 8, Path::new("/none.so"), &before);
+        let only = [Ready { allocator: allocators::known("glibc").unwrap(), library: None }];
+        let runs = [100_000.0, 140_000.0].map(|rate| (&only[0], measured(rate)));
+        let page = |before| page(&only, &runs, 64, 8, Path::new("/none.so"), &before);
         assert!(page(before(12.0, 9.0)).contains("figures of a busy machine mean little"));
         let quiet = page(before(0.2, 0.1));
         assert!(!quiet.contains("mean little") && quiet.contains("load average 0.20"), "{quiet}");

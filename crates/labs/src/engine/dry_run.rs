@@ -88,7 +88,8 @@ fn needed(experiment: &Experiment, request: &Request, choice: &Choice) -> Result
         let is_there = Places { ours, for_daemons: true, ..Places::default() }.find(allocator).is_ok();
         let is_known = packages.iter().any(|(known, _)| known == package);
         // A library that came by other means than its package will do.
-        if !is_known && !(is_there && package_version(package, None).is_none()) {
+        let is_needed = !is_there || package_version(package, None).is_some();
+        if is_needed && !is_known {
             packages.push((package.to_owned(), format!("the allocator {name}")));
         }
     }
