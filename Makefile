@@ -18,7 +18,7 @@ STAND_INS = $(patsubst %,libtcmalloc%.so.4,_minimal _and_profiler _debug _minima
 # The dynamic loader finds a new library in /usr/local/lib by its cache alone. A package does this by itself.
 RENEW_LOADER_CACHE = @if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then PATH="$$PATH:/usr/sbin:/sbin" ldconfig; fi
 
-.PHONY: help build lab libraries install uninstall deb deb-test rpm crate linking-test demo test bench many-cores model results labs-test fresh-test citizens enabled-daemons detection coexistence looking ceph-turns lint deny doc site release-check loom golden soak fuzz breaks mutants races aarch64 kernels many-cpus clean setup-build setup-test setup-demo setup-citizens setup-packages setup-fresh
+.PHONY: help build lab libraries install uninstall deb deb-test rpm crate linking-test demo test bench many-cores model results labs-test fresh-test citizens enabled-daemons detection coexistence looking ceph-turns lint deny doc site release-check loom golden soak fuzz breaks mutants races aarch64 kernels many-cpus clean setup-build setup-test setup-demo setup-citizens setup-deb setup-deb-test setup-rpm setup-linking-test setup-fresh
 
 help: ## this list
 	@echo "vcmalloc: a memory allocator whose caches belong to virtual CPUs, not to threads"
@@ -135,14 +135,14 @@ looking: build lab ## what it costs a real OSD to be looked at ten times a secon
 ceph-turns: build ## 'vcm compare --systemd' on a real Ceph under a real systemd; the report in target/ceph-turns
 	scripts/ceph-turns $(TARGET)/ceph-turns
 
-deb: setup-packages ## Debian packages, sums and bill of materials, in target/packages
+deb: setup-deb ## Debian packages, sums and bill of materials, in target/packages
 	packaging/deb
 
 # As root. SUITES="bookworm trixie" for these Debians, BUILDS=0 without the two builds, each some four minutes of a CPU.
-deb-test: setup-packages ## build them twice and compare; lintian; install, use, upgrade and purge them in fresh Debians
+deb-test: setup-deb-test ## build them twice and compare; lintian; install, use, upgrade and purge them in fresh Debians
 	packaging/test-deb
 
-rpm: setup-packages ## the same as RPMs; unpacked and used here
+rpm: setup-rpm ## the same as RPMs; unpacked and used here
 	packaging/rpm --test
 
 # None is published yet: cargo packages the three together and builds each from its package. Half a minute.
@@ -150,7 +150,7 @@ crate: setup-build ## the crate vcmalloc for programs in Rust, as it would be pu
 	$(CARGO) package -p vcmalloc-version -p vcmalloc-core -p vcmalloc
 
 # Ten seconds.
-linking-test: build setup-packages ## programs linked by cc, pkg-config, CMake and Meson with what 'make install' lays out
+linking-test: build setup-linking-test ## programs linked by cc, pkg-config, CMake and Meson with what 'make install' lays out
 	packaging/linking/run
 
 lint: setup-build ## formatting, clippy, deny where it is installed; warnings are errors with the compiler of rust-toolchain.toml; ages of figures
@@ -229,17 +229,8 @@ clean: ## remove everything that was built
 setup-build:
 	@scripts/setup build
 
-setup-test:
-	@scripts/setup build test
-
-setup-demo:
-	@scripts/setup build demo
-
-setup-citizens:
-	@scripts/setup build citizens
-
-setup-packages:
-	@scripts/setup build packages
+setup-test setup-demo setup-citizens setup-deb setup-deb-test setup-rpm setup-linking-test: setup-%:
+	@scripts/setup build $*
 
 setup-fresh:
 	@scripts/setup fresh

@@ -105,7 +105,7 @@ const REPORT: Floors = &[
 const BENCH: Floors = &[
     &["report", "memory::shared", "memory::smaps", "memory::pages"],
     &["load"],
-    &["harness::plan", "harness::surroundings", "harness::tracing"],
+    &["harness::busy", "harness::plan", "harness::surroundings", "harness::tracing"],
     &["harness::shelf"],
     &["harness::execute", "harness::instructions", "harness::peers", "harness::demo"],
     &["harness::session"],
@@ -144,6 +144,7 @@ const LABS: Floors = &[
     &["engine::lab", "engine::plan", "engine::statistics"],
     &["engine::verdict"],
     &["engine::page"],
+    &["engine::dry_run"],
     &["engine::run"],
     &["engine"],
     &["ceph::look::sampling", "ceph::look::found"],

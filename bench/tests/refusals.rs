@@ -28,6 +28,20 @@ fn a_number_of_threads_that_cannot_be_is_refused_with_its_range() {
 }
 
 #[test]
+fn a_pattern_without_a_cell_is_refused_with_the_plan_that_has_none() {
+    let unplanned = refusal(BENCH, &["run", "--only", "timed-beside", "--allocators", "glibc"]);
+    assert!(unplanned.contains("in no plan") && !unplanned.contains("quick"), "{unplanned}");
+    let quick = refusal(BENCH, &["run", "--quick", "--only", "larson,timed-small", "--allocators", "glibc"]);
+    assert!(quick.contains("quick plan has no `timed-small`"), "{quick}");
+}
+
+#[test]
+fn a_property_that_sizes_do_not_grow_by_is_refused_with_those_that_there_are() {
+    let said = refusal(BENCH, &["sizes", "--only", "heap,thread", "--allocators", "glibc"]);
+    assert!(said.contains("'thread'") && said.contains("threads, heap, sizes, age"), "{said}");
+}
+
+#[test]
 fn a_library_that_is_not_there_is_refused_and_not_left_out() {
     let measurements: [(&str, &[&str]); 5] = [
         (BENCH, &["run", "--only", "true", "--allocators", "glibc,vcmalloc", "--repeat", "1"]),

@@ -49,6 +49,9 @@ enum Verb {
         /// Names of allocators; `default` and `all` are groups
         #[arg(long, value_delimiter = ',', default_value = "vcmalloc,glibc,jemalloc,tcmalloc")]
         allocators: Vec<String>,
+        /// Only these properties grow
+        #[arg(long, value_delimiter = ',')]
+        only: Vec<sizes::Along>,
         /// Folder of runs/, as of `run`
         #[arg(long)]
         output: Option<PathBuf>,
@@ -127,7 +130,9 @@ fn main() -> Result<()> {
         Verb::Cores { minutes, allocators, output } => {
             run_on_cores(minutes * 60.0, &allocators, output.as_deref(), &places)
         }
-        Verb::Sizes { allocators, output } => run_on_sizes(&allocators, output.as_deref(), &places),
+        Verb::Sizes { allocators, only, output } => {
+            run_on_sizes(&only, &allocators, output.as_deref(), &places)
+        }
         Verb::Programs(choice) => programs::run(&choice, &places),
         Verb::Render { raw } => {
             let folder = Folder::around(&raw);
@@ -152,8 +157,11 @@ fn run_session(arguments: &RunArguments, places: &Places) -> Result<()> {
     ensure!(arguments.repeat > 0, "--repeat 0 measures nothing; give 1 or more");
     let patterns = arguments.only.iter().map(|name| program_named(name)).collect::<Result<Vec<_>>>()?;
     let threads = arguments.threads.clone();
-    let cells = plan::cells(&Selection { quick: arguments.quick, patterns, threads });
-    ensure!(!cells.is_empty(), "nothing to run: the quick plan has no such pattern; try --full");
+    let selection = Selection { quick: arguments.quick, patterns, threads };
+    if let Some(reason) = plan::refusal(&selection) {
+        bail!("nothing was run: {reason}");
+    }
+    let cells = plan::cells(&selection);
     let allocators = ready(&arguments.allocators, places)?;
     ensure!(!allocators.is_empty(), "none of the chosen allocators is there");
     let extras = if arguments.allocators == ["default"] { extras(&cells, places)? } else { Vec::new() };
@@ -203,12 +211,17 @@ fn run_on_cores(seconds: f64, names: &[String], output: Option<&Path>, places: &
     Ok(())
 }
 
-fn run_on_sizes(names: &[String], output: Option<&Path>, places: &Places) -> Result<()> {
+fn run_on_sizes(
+    only: &[sizes::Along],
+    names: &[String],
+    output: Option<&Path>,
+    places: &Places,
+) -> Result<()> {
     let allocators = ready(names, places)?;
     ensure!(!allocators.is_empty(), "none of the chosen allocators is there");
     let runner = sizes::Runner::new()?;
     let (folder, file) = Folder::new(output, &places.ours, "sizes")?;
-    let rows = runner.run(&allocators, file)?;
+    let rows = runner.run(sizes::points(only), &allocators, file)?;
     let names: Vec<&str> = allocators.iter().map(Ready::name).collect();
     let origin = Origin::here(&names, places).led_by(shelf::origin("vcm-bench", &places.ours));
     render_sizes(&rows, &folder, &origin)?;

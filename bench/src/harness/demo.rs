@@ -4,6 +4,7 @@
 //! the time. The data base is filled once, on glibc, and copied for every run, so that all start from the
 //! same files.
 
+use super::busy::Before;
 use super::shelf;
 use super::surroundings::{named, progress_bar, replace};
 use anyhow::{Context, Result, ensure};
@@ -49,6 +50,8 @@ pub fn run(places: &Places, threads: usize, seconds: u64, html: Option<PathBuf>)
     };
     let chosen = allocators::ALLOCATORS.iter().filter(|one| ALLOCATORS.contains(&one.name));
     let ready = allocators::ready(&chosen.collect::<Vec<_>>(), places);
+    let before = Before::seen();
+    println!("{}", before.caution().unwrap_or_else(|| format!("Before the runs: {}.", before.line())));
     let (scratch, stop) = (scratch()?, Stop::on_signals()?);
     let template = scratch.path().join("template");
     fill(&template)?;
@@ -70,8 +73,9 @@ pub fn run(places: &Places, threads: usize, seconds: u64, html: Option<PathBuf>)
     }
     progress.finish_and_clear();
     print!("{}", table(&ready, &runs));
+    before.caution().iter().for_each(|caution| println!("\n{caution}"));
     print!("{}", picture(&ready, &runs));
-    replace(&html, &page(&ready, &runs, threads, seconds, &places.ours))?;
+    replace(&html, &page(&ready, &runs, threads, seconds, &places.ours, &before))?;
     println!("\n{}", machine_line(&Machine::this()));
     ready.iter().for_each(|ready| println!("{:<12} {}", ready.name(), version_of(ready)));
     println!("the picture and the rest, for a browser: {}", html.display());
@@ -83,9 +87,9 @@ pub fn run(places: &Places, threads: usize, seconds: u64, html: Option<PathBuf>)
     Ok(())
 }
 
-/// Time against memory, as bars of text: the report has it as a picture.
+/// Time against memory, as bars of text with the least and the most of the runs: the report has it as a picture.
 fn picture(ready: &[Ready], runs: &[(&Ready, Measured)]) -> String {
-    const WIDTH: f64 = 24.0;
+    const WIDTH: f64 = 18.0;
     let mut text = format!("\n{:<12} {:<35} {}\n", "", COST.name, PEAK.name);
     let most = |figure: &Figure| ready.iter().map(|one| middle(one, runs, figure)).fold(0.0, f64::max);
     let (most_time, most_memory) = (most(&COST), most(&PEAK));
@@ -93,11 +97,18 @@ fn picture(ready: &[Ready], runs: &[(&Ready, Measured)]) -> String {
         let bar = |figure: &Figure, most: f64| {
             let value = middle(one, runs, figure);
             let bar = "#".repeat((value / most * WIDTH).round() as usize);
-            format!("{bar} {value:.*}", figure.decimals)
+            format!("{bar} {}", range(&values(one, runs, figure), figure.decimals))
         };
         text += &format!("{:<12} {:<35} {}\n", one.name(), bar(&COST, most_time), bar(&PEAK, most_memory));
     }
     text
+}
+
+fn range(values: &[f64], decimals: usize) -> String {
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = values.iter().copied().fold(0.0, f64::max);
+    let (least, most) = (format!("{least:.decimals$}"), format!("{most:.decimals$}"));
+    if least == most { least } else { format!("{least} to {most}") }
 }
 
 fn machine_line(machine: &Machine) -> String {
@@ -240,26 +251,39 @@ fn middle(ready: &Ready, runs: &[(&Ready, Measured)], figure: &Figure) -> f64 {
     median(&values(ready, runs, figure)).unwrap_or(0.0)
 }
 
+/// A line of medians for each allocator, below it its runs.
 fn table(ready: &[Ready], runs: &[(&Ready, Measured)]) -> String {
     let mut text = format!("{:<12}", "");
     FIGURES.iter().for_each(|figure| text += &format!(" {:>16}", figure.name));
     text.push('\n');
     for ready in ready {
+        let mut each = format!("{:<12}", "");
         text += &format!("{:<12}", ready.name());
         for figure in &FIGURES {
             text += &format!(" {:>16.*}", figure.decimals, middle(ready, runs, figure));
+            let values = values(ready, runs, figure);
+            let values: Vec<_> = values.iter().map(|value| format!("{value:.*}", figure.decimals)).collect();
+            each += &format!(" {:>16}", values.join(", "));
         }
-        text.push('\n');
+        text += &format!("\n{each}\n");
     }
-    text
+    text + &format!("Medians of {PASSES} runs, below them the runs.\n")
 }
 
-fn page(ready: &[Ready], runs: &[(&Ready, Measured)], threads: usize, seconds: u64, ours: &Path) -> String {
+fn page(
+    ready: &[Ready],
+    runs: &[(&Ready, Measured)],
+    threads: usize,
+    seconds: u64,
+    ours: &Path,
+    before: &Before,
+) -> String {
     let machine = Machine::this();
     let facts = [
         ("processor", format!("{} x {}", machine.cpus, machine.processor)),
         ("memory", format!("{} GiB", machine.memory_gib)),
         ("system", format!("{}, Linux {}", machine.system, machine.kernel)),
+        ("before the runs", before.line()),
         ("when", chrono::Local::now().to_rfc3339_opts(chrono::SecondsFormat::Secs, false)),
     ];
     let facts = facts.map(|(name, value)| (name.to_owned(), value)).to_vec();
@@ -273,14 +297,15 @@ fn page(ready: &[Ready], runs: &[(&Ready, Measured)], threads: usize, seconds: u
             "{threads} threads read and write at random through a block cache that is far too small, {PASSES} times {seconds} \
              seconds on each allocator, in turns."
         ),
-        outcome: String::new(),
+        outcome: before.caution().unwrap_or_default(),
         parts: vec![
             speed_against_memory(ready, runs),
             costs(ready, runs),
             Part::Table(as_part(ready, runs)),
             Part::Note(format!(
                 "Medians of {PASSES} runs, below them the runs. Few rounds show large differences only: 'vcm compare' says of each \
-                 how sure it is."
+                 how sure it is. {}",
+                before.caution().unwrap_or_default()
             )),
             Part::Heading("The allocators that took part".to_owned()),
             Part::Facts(ready.iter().map(|one| (one.name().to_owned(), file_of(one))).collect()),
@@ -361,6 +386,7 @@ fn as_part(ready: &[Ready], runs: &[(&Ready, Measured)]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::harness::busy::tests::before;
 
     #[test]
     fn the_rates_are_read_from_the_last_result_line() {
@@ -368,5 +394,32 @@ mod tests {
                       operations; ( reads:7200 writes:799 )\n";
         assert_eq!(rates(output), Some((114_500.0, 619_936.0)));
         assert_eq!(rates("open error: no such file"), None);
+    }
+
+    fn measured(operations_per_second: f64) -> Measured {
+        Measured { operations: 8e5, operations_per_second, cpu_seconds: 15.5, peak_rss_bytes: 5e7 }
+    }
+
+    #[test]
+    fn every_run_of_an_allocator_is_shown_beside_the_middle() {
+        let only = [Ready { allocator: allocators::known("glibc").unwrap(), library: None }];
+        let runs = [100_000.0, 140_000.0].map(|rate| (&only[0], measured(rate)));
+        let (text, bars) = (table(&only, &runs), picture(&only, &runs));
+        assert!(text.contains("120000") && text.contains("100000, 140000"), "{text}");
+        assert!(
+            bars.contains("# 19.38") && bars.contains("# 48"),
+            "runs that are alike are one number: {bars}"
+        );
+        assert_eq!(range(&[2.0, 1.0], 1), "1.0 to 2.0");
+    }
+
+    #[test]
+    fn the_page_of_a_busy_machine_carries_a_caution_and_that_of_a_quiet_one_none() {
+        let only = [Ready { allocator: allocators::known("glibc").unwrap(), library: None }];
+        let runs = [100_000.0, 140_000.0].map(|rate| (&only[0], measured(rate)));
+        let page = |before| page(&only, &runs, 64, 8, Path::new("/none.so"), &before);
+        assert!(page(before(12.0, 9.0)).contains("figures of a busy machine mean little"));
+        let quiet = page(before(0.2, 0.1));
+        assert!(!quiet.contains("mean little") && quiet.contains("load average 0.20"), "{quiet}");
     }
 }

@@ -10,6 +10,7 @@
 //!   peers: builds the newest peers      demo: RocksDB's db_bench      instructions: the fast paths, counted
 //! ```
 
+pub mod busy;
 pub mod cores;
 pub mod demo;
 pub mod execute;

@@ -172,9 +172,31 @@ pub fn cells(selection: &Selection) -> Vec<Cell> {
     cells
 }
 
+/// The reason, if a chosen pattern has no cell.
+pub fn refusal(selection: &Selection) -> Option<String> {
+    let has_cell = |program: Program, quick: bool, threads: &[usize]| {
+        let (patterns, threads) = (vec![program], threads.to_vec());
+        !cells(&Selection { quick, patterns, threads }).is_empty()
+    };
+    let Selection { quick, patterns, threads } = selection;
+    let program = *patterns.iter().find(|&&program| !has_cell(program, *quick, threads))?;
+    let name = String::from(program);
+    Some(if !has_cell(program, false, &[]) {
+        format!("`{name}` is in no plan; `vcm-load {name}` runs it alone")
+    } else if has_cell(program, *quick, &[]) {
+        format!("no cell of `{name}` has so many --threads; give 64 or fewer")
+    } else {
+        format!("the quick plan has no `{name}`; leave --quick out")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::ValueEnum;
+
+    /// One takes 10 GiB and much time, the other is traced by `vcm-bench instructions`.
+    const IN_NO_PLAN: [Pattern; 2] = [Pattern::TimedBeside, Pattern::Steps];
 
     fn full() -> Selection {
         Selection { quick: false, patterns: Vec::new(), threads: Vec::new() }
@@ -208,6 +230,28 @@ mod tests {
         let patterns = vec![Program::Load(Pattern::Larson)];
         let chosen = cells(&Selection { patterns, threads: vec![7], ..full() });
         assert_eq!(chosen.iter().map(Cell::label).collect::<Vec<_>>(), ["larson, 7 threads"]);
+    }
+
+    #[test]
+    fn every_pattern_is_in_the_full_plan_or_named_here() {
+        let planned = |pattern| cells(&full()).iter().any(|cell| cell.program == Program::Load(pattern));
+        for &pattern in Pattern::value_variants() {
+            assert_ne!(planned(pattern), IN_NO_PLAN.contains(&pattern), "{pattern:?}: a list of plan.rs");
+        }
+    }
+
+    #[test]
+    fn a_pattern_without_a_cell_is_refused_for_its_own_reason() {
+        let refused = |quick, patterns: &[Pattern], threads: &[usize]| {
+            let patterns = patterns.iter().copied().map(Program::Load).collect();
+            refusal(&Selection { quick, patterns, threads: threads.to_vec() }).unwrap_or_default()
+        };
+        let unplanned = "`timed-beside` is in no plan; `vcm-load timed-beside` runs it alone";
+        assert_eq!(refused(false, &[Pattern::TimedBeside], &[]), unplanned);
+        assert_eq!(refused(true, &[Pattern::Larson, Pattern::TimedBeside], &[]), unplanned);
+        assert!(refused(true, &[Pattern::TimedSmall], &[]).contains("quick plan has no `timed-small`"));
+        assert!(refused(false, &[Pattern::BufferTurns], &[128]).contains("64 or fewer"));
+        assert_eq!(refused(false, &[Pattern::BufferTurns, Pattern::TimedSmall], &[16]), "");
     }
 
     #[test]

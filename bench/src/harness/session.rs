@@ -2,6 +2,7 @@
 //!
 //! Every run is a row of the CSV file as soon as it is over, whatever became of it.
 
+use super::busy;
 use super::execute::{Outcome, Runner};
 use super::plan::{Cell, Program};
 use super::shelf::open_rows;
@@ -107,7 +108,7 @@ impl Session<'_> {
         let mut rows = Vec::new();
         for Turn { pass, case: cell, allocator: ready } in turns {
             progress.set_message(format!("{} on {}", cell.label(), ready.name()));
-            let row = Row::new(pass, cell, ready, machine_load(), self.runner.run(cell, ready));
+            let row = Row::new(pass, cell, ready, busy::running(), self.runner.run(cell, ready));
             if !row.is_finished() {
                 progress.println(format!("{} on {}: {}", cell.label(), row.allocator, row.outcome));
             }
@@ -143,14 +144,6 @@ pub fn read_rows(raw: &Path) -> Result<Vec<Row>> {
         );
     }
     Ok(rows)
-}
-
-/// Tasks that the kernel says are running now, without this one.
-fn machine_load() -> f64 {
-    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let running =
-        text.split_whitespace().nth(3).and_then(|tasks| tasks.split('/').next()?.parse::<f64>().ok());
-    running.unwrap_or(1.0) - 1.0
 }
 
 #[cfg(test)]

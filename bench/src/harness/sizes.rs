@@ -23,11 +23,15 @@ const LIMIT: Duration = Duration::from_secs(300);
 const LOOKS: usize = 3;
 
 /// The one property that grows while all others stay.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, clap::ValueEnum)]
 pub enum Along {
+    /// 2 to 60,000 threads
     Threads,
+    /// 64 MiB to 160 GiB
     Heap,
+    /// 1 to 1,000 distinct sizes
     Sizes,
+    /// each block replaced up to 50 times
     Age,
 }
 
@@ -46,8 +50,8 @@ impl Along {
 
 const BASE: Size = Size { threads: 2, heap_bytes: 1 << 30, sizes: 16, least: LEAST, age: 0 };
 
-/// All sizes, by what grows.
-pub fn points() -> Vec<(Along, Size)> {
+/// The sizes, by what grows; all if nothing is chosen.
+pub fn points(only: &[Along]) -> Vec<(Along, Size)> {
     let threads =
         [2, 64, 1000, 8000, 30_000, 60_000].map(|threads| (Along::Threads, Size { threads, ..BASE }));
     let heap =
@@ -55,7 +59,12 @@ pub fn points() -> Vec<(Along, Size)> {
     let small = Size { least: 32, heap_bytes: 256 << 20, ..BASE };
     let sizes = [1, 16, 256, 1000].map(|sizes| (Along::Sizes, Size { sizes, ..small }));
     let age = [0, 1, 10, 50].map(|age| (Along::Age, Size { age, ..small }));
-    threads.into_iter().chain(heap).chain(sizes).chain(age).collect()
+    let all = threads.into_iter().chain(heap).chain(sizes).chain(age);
+    all.filter(|(along, _)| only.is_empty() || only.contains(along)).collect()
+}
+
+fn most_threads(points: &[(Along, Size)]) -> usize {
+    points.iter().map(|(_, size)| size.threads).max().unwrap_or_default()
 }
 
 /// The costs of one process, in nanoseconds. A cost that is none was not reached, or is of an allocator that is not ours.
@@ -146,10 +155,8 @@ impl Runner {
     }
 
     /// Every size under every allocator, one after the other.
-    pub fn run(&self, allocators: &[Ready], file: File) -> Result<Vec<Row>> {
-        let points = points();
-        let most = points.iter().map(|(_, size)| size.threads).max().unwrap_or_default();
-        let _raised = Raised::for_threads(most);
+    pub fn run(&self, points: Vec<(Along, Size)>, allocators: &[Ready], file: File) -> Result<Vec<Row>> {
+        let _raised = Raised::for_threads(most_threads(&points));
         let bar = progress_bar(points.len() * allocators.len());
         let (mut rows, mut writer) = (Vec::new(), csv::Writer::from_writer(file));
         for (along, size) in points {
@@ -400,10 +407,25 @@ mod tests {
     }
 
     #[test]
+    fn a_chosen_property_grows_alone_and_only_that_of_threads_has_many() {
+        let some = points(&[Along::Heap, Along::Age]);
+        assert!(
+            some.iter().any(|point| point.0 == Along::Heap) && some.iter().any(|point| point.0 == Along::Age)
+        );
+        assert!(some.iter().all(|point| matches!(point.0, Along::Heap | Along::Age)));
+        assert_eq!((most_threads(&some), most_threads(&points(&[]))), (2, 60_000));
+        let each: usize = ALL.iter().map(|&along| points(&[along]).len()).sum();
+        assert_eq!(points(&[]).len(), each);
+    }
+
+    #[test]
     fn one_thing_grows_at_a_time() {
         for along in ALL {
-            let of: Vec<Size> =
-                points().into_iter().filter(|point| point.0 == along).map(|point| point.1).collect();
+            let of: Vec<Size> = points(&[along])
+                .into_iter()
+                .inspect(|point| assert_eq!(point.0, along))
+                .map(|point| point.1)
+                .collect();
             assert!(of.len() >= 4);
             for size in &of {
                 let same = Size {

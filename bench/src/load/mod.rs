@@ -92,6 +92,17 @@ pub enum Pattern {
     Steps,
 }
 
+/// What a pattern does: one thread, threads whose calls are timed, or a crew of threads.
+enum Kind {
+    Steps,
+    Small,
+    FastPath(Order),
+    Timed(fn() -> timed::Timed),
+    /// As `TimedMixed`, beside a thread that takes and frees much.
+    Beside,
+    Crew(fn(&Settings) -> Work),
+}
+
 /// How to run it.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -103,6 +114,10 @@ pub struct Settings {
 }
 
 impl Settings {
+    fn run(&self, workload: impl Workload) -> Work {
+        crew::run(workload, self.threads as u32, self.length)
+    }
+
     fn seconds(&self) -> Result<f64> {
         match self.length {
             Length::Time(time) => Ok(time.as_secs_f64()),
@@ -114,32 +129,53 @@ impl Settings {
 }
 
 impl Pattern {
-    /// The order of calls, for the patterns that time pairs on one thread.
-    pub fn fast_path_order(self) -> Option<Order> {
-        Some(match self {
-            Self::Pair => Order::Pair,
-            Self::PairLive => Order::PairAmongLive,
-            Self::BatchLifo => Order::BatchLifo,
-            Self::BatchFifo => Order::BatchFifo,
-            Self::BatchRandom => Order::BatchRandom,
-            Self::Mixed => Order::Mixed,
-            Self::Zeroed => Order::Zeroed,
-            Self::PageAligned => Order::PageAligned,
-            _ => return None,
-        })
+    /// The work of each pattern.
+    fn work(self) -> Kind {
+        match self {
+            Self::Pair => Kind::FastPath(Order::Pair),
+            Self::PairLive => Kind::FastPath(Order::PairAmongLive),
+            Self::BatchLifo => Kind::FastPath(Order::BatchLifo),
+            Self::BatchFifo => Kind::FastPath(Order::BatchFifo),
+            Self::BatchRandom => Kind::FastPath(Order::BatchRandom),
+            Self::Mixed => Kind::FastPath(Order::Mixed),
+            Self::Zeroed => Kind::FastPath(Order::Zeroed),
+            Self::PageAligned => Kind::FastPath(Order::PageAligned),
+            Self::Starve => Kind::Crew(|with| with.run(slots::Slots::starve(with.threads))),
+            Self::Larson => Kind::Crew(|with| with.run(slots::Slots::larson(with.threads))),
+            Self::Prodcons => Kind::Crew(|with| {
+                let bytes = with.bytes.unwrap_or(hand_over::DEFAULT_BYTES);
+                with.run(hand_over::HandOver::new(with.threads, bytes))
+            }),
+            Self::Storage => Kind::Crew(|with| with.run(storage::Storage::new(with.threads))),
+            Self::Large => Kind::Crew(|with| with.run(large::Large::new(with.threads, with.bytes))),
+            Self::Mixedlife => Kind::Crew(|with| with.run(mixed_life::MixedLife::new(with.threads))),
+            Self::FalseActive => Kind::Crew(|with| with.run(false_sharing::FalseSharing::active())),
+            Self::FalsePassive => {
+                Kind::Crew(|with| with.run(false_sharing::FalseSharing::passive(with.threads)))
+            }
+            Self::Realloc => Kind::Crew(|with| with.run(growth::Growth::new(with.threads))),
+            Self::BufferFresh => Kind::Crew(|with| with.run(Buffers::Fresh)),
+            Self::BufferHalves => Kind::Crew(|with| with.run(Buffers::ByHalves)),
+            Self::BufferPages => Kind::Crew(|with| with.run(Buffers::ByPages)),
+            Self::BufferSteps => Kind::Crew(|with| with.run(Buffers::BySteps)),
+            Self::BufferStrings => Kind::Crew(|with| with.run(Buffers::Strings)),
+            Self::BufferTurns => Kind::Crew(|with| with.run(Buffers::InTurn)),
+            Self::TimedSmall => Kind::Timed(timed::Timed::small),
+            Self::TimedMixed => Kind::Timed(timed::Timed::mixed),
+            Self::TimedLarge => Kind::Timed(timed::Timed::large),
+            Self::TimedBeside => Kind::Beside,
+            Self::Churn => Kind::Crew(|with| with.run(churn::Churn::new(with.threads))),
+            Self::Small => Kind::Small,
+            Self::Steps => Kind::Steps,
+        }
     }
 
-    /// The use of large buffers, for the patterns that are about them.
-    pub fn buffers(self) -> Option<Buffers> {
-        Some(match self {
-            Self::BufferFresh => Buffers::Fresh,
-            Self::BufferHalves => Buffers::ByHalves,
-            Self::BufferPages => Buffers::ByPages,
-            Self::BufferSteps => Buffers::BySteps,
-            Self::BufferStrings => Buffers::Strings,
-            Self::BufferTurns => Buffers::InTurn,
-            _ => return None,
-        })
+    /// The order of calls, for the patterns that time pairs on one thread.
+    pub fn fast_path_order(self) -> Option<Order> {
+        match self.work() {
+            Kind::FastPath(order) => Some(order),
+            _ => None,
+        }
     }
 
     /// The name as it is typed.
@@ -179,7 +215,7 @@ impl Pattern {
     }
 
     fn is_single_threaded(self) -> bool {
-        matches!(self, Self::Small | Self::Steps) || self.fast_path_order().is_some()
+        matches!(self.work(), Kind::Small | Kind::Steps | Kind::FastPath(_))
     }
 }
 
@@ -195,18 +231,16 @@ pub fn run(settings: &Settings) -> Result<Report> {
         start_rss_kib: process::resident_kib(),
         ..Report::default()
     };
-    match (settings.pattern, settings.pattern.fast_path_order()) {
-        (Pattern::Steps, _) => report.operations = steps::run(settings.bytes.unwrap_or(64))?,
-        (Pattern::Small, _) => fill_in(&mut report, run_small()),
-        (_, Some(order)) => run_fast_path(order, settings, &mut report)?,
-        (Pattern::TimedSmall, _) => run_timed(timed::Timed::small(), settings, &mut report),
-        (Pattern::TimedMixed, _) => run_timed(timed::Timed::mixed(), settings, &mut report),
-        (Pattern::TimedLarge, _) => run_timed(timed::Timed::large(), settings, &mut report),
-        (Pattern::TimedBeside, _) => {
+    match settings.pattern.work() {
+        Kind::Steps => report.operations = steps::run(settings.bytes.unwrap_or(64))?,
+        Kind::Small => fill_in(&mut report, run_small()),
+        Kind::FastPath(order) => run_fast_path(order, settings, &mut report)?,
+        Kind::Timed(timed) => run_timed(timed(), settings, &mut report),
+        Kind::Beside => {
             beside::start(settings.bytes.unwrap_or(beside::BYTES));
             run_timed(timed::Timed::mixed(), settings, &mut report);
         }
-        (_, None) => fill_in(&mut report, run_crew(settings)),
+        Kind::Crew(run) => fill_in(&mut report, run(settings)),
     }
     report.peak_rss_kib = report.peak_rss_kib.max(process::peak_resident_kib());
     report.after_rss_kib = process::resident_kib();
@@ -244,7 +278,7 @@ fn run_fast_path(order: Order, settings: &Settings, report: &mut Report) -> Resu
 
 fn run_timed(timed: timed::Timed, settings: &Settings, report: &mut Report) {
     let timed: &'static timed::Timed = Box::leak(Box::new(timed));
-    fill_in(report, crew::run(timed, settings.threads as u32, settings.length));
+    fill_in(report, settings.run(timed));
     report.calls = Some(timed.calls());
 }
 
@@ -255,32 +289,6 @@ fn run_small() -> Work {
     let work = Work { operations: process.count(), elapsed, end_rss_kib: process::resident_kib_exact() };
     process.release();
     work
-}
-
-fn run_crew(settings: &Settings) -> Work {
-    fn go(workload: impl Workload, settings: &Settings) -> Work {
-        crew::run(workload, settings.threads as u32, settings.length)
-    }
-    let threads = settings.threads;
-    match settings.pattern {
-        Pattern::Starve => go(slots::Slots::starve(threads), settings),
-        Pattern::Larson => go(slots::Slots::larson(threads), settings),
-        Pattern::Prodcons => {
-            let bytes = settings.bytes.unwrap_or(hand_over::DEFAULT_BYTES);
-            go(hand_over::HandOver::new(threads, bytes), settings)
-        }
-        Pattern::Storage => go(storage::Storage::new(threads), settings),
-        Pattern::Large => go(large::Large::new(threads, settings.bytes), settings),
-        Pattern::Mixedlife => go(mixed_life::MixedLife::new(threads), settings),
-        Pattern::FalseActive => go(false_sharing::FalseSharing::active(), settings),
-        Pattern::FalsePassive => go(false_sharing::FalseSharing::passive(threads), settings),
-        Pattern::Realloc => go(growth::Growth::new(threads), settings),
-        Pattern::Churn => go(churn::Churn::new(threads), settings),
-        other => match other.buffers() {
-            Some(buffers) => go(buffers, settings),
-            None => unreachable!("{other:?} runs on one thread"),
-        },
-    }
 }
 
 fn fill_in(report: &mut Report, work: Work) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use vcm_inspect::usage::Usage;
 use vcm_labs::engine::cell::Cell;
 use vcm_labs::engine::experiment::*;
-use vcm_labs::engine::lab::{For, Lab, Setting, Values, nothing_to_check};
+use vcm_labs::engine::lab::{For, Lab, Setting, Values, no_other_debian, nothing_to_check};
 use vcm_labs::engine::process::{Process, Program};
 use vcm_labs::engine::request::Request;
 use vcm_labs::engine::results::Row;
@@ -150,6 +150,7 @@ static LAB: Lab = Lab {
         help: "run: how long to sleep",
     }],
     check: nothing_to_check,
+    debians: no_other_debian,
     lives_here: || std::env::var("TOY_LIVES_HERE").ok(),
     elsewhere: None,
     up: |session| {

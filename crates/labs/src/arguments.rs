@@ -14,6 +14,7 @@ use vcm_labs::{LABS, TOOLS};
 const EXAMPLES: &str = "\
 Examples:
   vcm lab list                             experiments and the reports behind them (--long: in full)
+  vcm lab gluster detach --plan            cells, packages, permissions, time and disk; nothing is run
   vcm lab gluster detach --quick           one experiment, in about five minutes
   vcm lab gluster detach --full --out results
   vcm lab gluster down                     clean up after a killed run
@@ -136,6 +137,15 @@ fn lab_command(lab: &'static Lab) -> Command {
                 .value_parser(value_parser!(PathBuf)),
         )
         .arg(
+            Arg::new("plan")
+                .long("plan")
+                .action(ArgAction::SetTrue)
+                .conflicts_with_all(["from", "json"])
+                .help(
+                    "Print the cells, packages, permissions, time and disk, and what is missing here; run nothing",
+                ),
+        )
+        .arg(
             Arg::new("json")
                 .long("json")
                 .action(ArgAction::SetTrue)
@@ -197,6 +207,7 @@ fn request(matches: &ArgMatches, settings: &[Setting]) -> Request {
         repetitions: matches.try_get_one::<u32>("repeat").ok().flatten().copied(),
         allocators: allocators.map(|names| names.cloned().collect()).unwrap_or_default(),
         no_install: flag("no-install"),
+        plan: flag("plan"),
         json: flag("json"),
         out: path("out"),
         from: path("from"),

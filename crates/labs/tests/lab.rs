@@ -39,6 +39,44 @@ fn a_name_that_does_not_exist_suggests_the_nearest_and_starts_nothing() {
 }
 
 #[test]
+fn a_plan_names_cells_packages_permissions_time_and_what_is_missing_and_makes_nothing() {
+    let ground = tempfile::tempdir().unwrap();
+    let place = |name: &str| ground.path().join(name).display().to_string();
+    let (state, work, cache) = (place("state"), place("work"), place("cache"));
+    let places = ["--state", &state, "--work", &work, "--cache", &cache, "--plan"];
+    let plan = |words: &[&str]| {
+        let output = lab(&[words, &places].concat());
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", text(&output.stderr));
+        assert_eq!(std::fs::read_dir(ground.path()).unwrap().count(), 0, "{words:?} made something");
+        text(&output.stdout)
+    };
+    let detach = plan(&["gluster", "detach", "--allocators", "glibc,jemalloc", "--repeat", "2"]);
+    for part in [
+        "detach --quick: ",
+        "time: 4 minutes on two CPUs",
+        "glibc, bricks 24, repetition 2",
+        "glusterfs-server",
+        "permissions: root",
+        "MiB free: the files of the run",
+        "missing on this machine",
+        "Nothing was run",
+    ] {
+        assert!(detach.contains(part), "{part} is missing in\n{detach}");
+    }
+    assert!(!detach.contains("Debian "), "{detach}");
+    let many = plan(&["ceph", "many-threads", "--full"]);
+    assert!(
+        many.contains("Debian bullseye, about 1200 MiB") && many.contains("many-threads --full"),
+        "{many}"
+    );
+    assert!(many.contains("Debian bullseye in ") && many.contains("10 minutes"), "{many}");
+
+    let refused = |words: &[&str]| lab(&[words, &places].concat()).status.code();
+    assert_eq!(refused(&["gluster", "up"]), Some(2));
+    assert_eq!(refused(&["ceph", "thread-cache", "--release", "15.2"]), Some(2));
+}
+
+#[test]
 fn a_place_or_a_library_that_is_not_there_is_refused_before_anything_is_installed_or_made() {
     let ground = tempfile::tempdir().unwrap();
     let file = ground.path().join("file");

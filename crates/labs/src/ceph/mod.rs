@@ -35,6 +35,7 @@ pub static LAB: Lab = Lab {
     experiments: experiments::ALL,
     settings: settings::SETTINGS,
     check: settings::check,
+    debians: settings::debians,
     lives_here: existing::lives_here,
     elsewhere: Some("conf"),
     up: existing::up,

@@ -119,6 +119,16 @@ fn release_of(request: &Request) -> Release {
     asked.unwrap_or_else(Release::own)
 }
 
+/// The other Debians that have the releases of an experiment.
+pub fn debians(request: &Request) -> Vec<&'static str> {
+    let releases = match request.action.as_str() {
+        "memory-target" if !request.quick => vec![Release::Nautilus, Release::Reef],
+        "memory-target" | "many-threads" => vec![Release::Nautilus],
+        _ => vec![release_of(request)],
+    };
+    releases.into_iter().filter(|release| *release != Release::own()).map(Release::suite).collect()
+}
+
 fn check_experiment(request: &Request, action: &str) -> Result<()> {
     let asked = request.settings.get("release");
     if let Some((name, what)) = LINKED_WITH_TCMALLOC.iter().find(|(name, _)| *name == action) {

@@ -18,6 +18,8 @@ pub struct Lab {
     /// Checks what can be known before anything is installed or made: settings that do not go together, files
     /// that cannot be read, missing rights.
     pub check: fn(&Request) -> Result<()>,
+    /// The other Debians whose daemons a request runs.
+    pub debians: fn(&Request) -> Vec<&'static str>,
     /// Names what of this kind lives on this machine and is not the lab's, in a few words: beside it nothing is
     /// installed without being told to.
     pub lives_here: fn() -> Option<String>,
@@ -136,6 +138,11 @@ pub fn with_defaults(settings: &[Setting], mut request: Request) -> Request {
 /// For a lab without such needs.
 pub fn nothing_to_check(_: &Request) -> Result<()> {
     Ok(())
+}
+
+/// For a lab whose daemons are this machine's.
+pub fn no_other_debian(_: &Request) -> Vec<&'static str> {
+    Vec::new()
 }
 
 /// For a lab whose packages no cluster has.

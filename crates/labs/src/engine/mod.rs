@@ -7,6 +7,7 @@
 
 pub mod beside;
 pub mod cell;
+pub mod dry_run;
 pub mod experiment;
 pub mod ground;
 pub mod identity;

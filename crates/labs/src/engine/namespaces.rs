@@ -92,7 +92,7 @@ pub fn enter(journal: &Journal, wanted: Wanted) -> Result<Outside> {
 }
 
 /// Tries it out: a container may grant some of it, and what was begun could not be taken back.
-fn are_granted() -> bool {
+pub fn are_granted() -> bool {
     let is_well = |work: &dyn Fn() -> bool| {
         // SAFETY: this process has one thread, and the child ends itself.
         match unsafe { fork() } {

@@ -18,7 +18,7 @@ use std::time::Duration;
 use vcm_measure::stop::is_stopped;
 
 /// The room that such a system takes, with its daemons in it.
-const SYSTEM_MIB: u64 = 1200;
+pub const SYSTEM_MIB: u64 = 1200;
 const AN_HOUR: Duration = Duration::from_secs(3600);
 /// The archive of releases that the mirrors no longer carry.
 const ARCHIVE: &str = "http://archive.debian.org/debian";
@@ -117,7 +117,7 @@ fn lock(session: &Session, path: &Path) -> Result<Flock<File>> {
 }
 
 /// debootstrap keeps its notes in `debootstrap/` until it is through.
-fn is_whole(system: &Path) -> bool {
+pub fn is_whole(system: &Path) -> bool {
     system.join("etc/debian_version").is_file() && !system.join("debootstrap").exists()
 }
 

@@ -6,6 +6,7 @@
 use super::session::Session;
 use anyhow::{Result, bail};
 use std::io::{BufRead, IsTerminal};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use vcm_measure::machine::package_version;
 use vcm_measure::tell::{self, counted};
@@ -30,7 +31,7 @@ fn ensure(session: &Session, packages: &[(String, String)]) -> Result<()> {
         return Ok(());
     }
     let names: Vec<&str> = missing.iter().map(|(name, _)| name.as_str()).collect();
-    let command = format!("apt-get update && apt-get install --no-install-recommends {}", names.join(" "));
+    let command = installing(&names);
     refuse(session, &command)?;
     session.step("checking packages")?;
     let plan = plan(session, &names, &command)?;
@@ -52,6 +53,21 @@ fn ensure(session: &Session, packages: &[(String, String)]) -> Result<()> {
         .run()
         .map_err(|error| shortened(error, &command))?;
     Ok(())
+}
+
+/// The command that installs them.
+pub fn installing(names: &[&str]) -> String {
+    format!("apt-get update && apt-get install --no-install-recommends {}", names.join(" "))
+}
+
+/// apt's plan in words by the lists that are there; none if it cannot install them. Takes no lock and writes nothing.
+pub fn planned(names: &[&str]) -> Option<String> {
+    let mut apt = Command::new("apt-get");
+    apt.args(["--quiet", "--assume-no", "-o", "Debug::NoLocking=1", "-o", "Dir::Cache::pkgcache="]);
+    apt.args(["-o", "Dir::Cache::srcpkgcache=", "install", "--no-install-recommends"]).args(names);
+    let asked = apt.env("LC_ALL", "C").stdin(Stdio::null()).output().ok()?;
+    let said = String::from_utf8_lossy(&asked.stdout).into_owned();
+    said.contains("newly installed").then(|| summary(&said))
 }
 
 /// Fails if nothing is to be installed, and says what to type.

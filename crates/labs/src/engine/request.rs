@@ -16,6 +16,8 @@ pub struct Request {
     /// Empty: those of the experiment.
     pub allocators: Vec<String>,
     pub no_install: bool,
+    /// Print what would be run and is needed; nothing is run.
+    pub plan: bool,
     /// Print the results as JSON on stdout.
     pub json: bool,
     /// The folder for the pages; none: only a table on stdout.
@@ -61,6 +63,7 @@ pub fn check_flags(request: &Request) -> Result<(), NotUnderstood> {
         ("--repeat", request.repetitions.is_some()),
         ("--out", request.out.is_some()),
         ("--from", request.from.is_some()),
+        ("--plan", request.plan),
         ("--allocators", !request.allocators.is_empty() && action != "up"),
         ("--json", request.json && action != "run"),
     ];
@@ -118,6 +121,7 @@ impl Default for Request {
             repetitions: None,
             allocators: Vec::new(),
             no_install: false,
+            plan: false,
             json: false,
             out: None,
             from: None,

@@ -12,7 +12,7 @@ use super::request::{Request, check_flags, check_library, check_places};
 use super::results::{Results, Row, SCHEMA};
 use super::session::Session;
 use super::understood::{self, NotUnderstood};
-use super::{page, space, verdict};
+use super::{dry_run, page, space, verdict};
 use anyhow::{Context, Result, bail};
 use std::time::Instant;
 use vcm_measure::machine::{Machine, package_version};
@@ -48,6 +48,10 @@ pub fn act(lab: &'static Lab, request: Request) -> Result<Ending> {
         return publish_again(&request, experiment, from);
     }
     let named = named(&request)?;
+    if let (Some(experiment), true) = (experiment, request.plan) {
+        let choice = chosen(experiment, &request, named);
+        return dry_run::tell(lab, experiment, &request, &choice).map(|()| Ending::Done);
+    }
     (lab.check)(&request)?;
     check_places(&request)?;
     let chosen = experiment.map(|experiment| chosen(experiment, &request, named));

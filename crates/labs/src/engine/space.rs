@@ -21,6 +21,10 @@ fn free(path: &Path) -> Option<(u64, f64)> {
     Some(((free * disk.fragment_size() as u64) >> 20, percent))
 }
 
+pub fn free_mib(path: &Path) -> Option<u64> {
+    free(path).map(|(mib, _)| mib)
+}
+
 /// That there is so much room for what is named in the run's directory.
 pub fn check(path: &Path, needed_mib: u64, what: &str) -> Result<()> {
     check_place(path, needed_mib, what, "--work DIR")

@@ -35,6 +35,7 @@ pub static LAB: Lab = Lab {
     experiments: &[&detach::DETACH, &multiplex::MULTIPLEX, &pools::POOLS],
     settings: SETTINGS,
     check,
+    debians: release::debians,
     lives_here,
     elsewhere: None,
     up,

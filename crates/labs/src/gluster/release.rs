@@ -3,6 +3,7 @@
 //! Owns what is known of each release, and the directory in which a cluster sees one. `cluster` calls it.
 
 use crate::engine::other_system::{self, Wanted, own_suite};
+use crate::engine::request::Request;
 use crate::engine::session::Session;
 use crate::engine::understood;
 use anyhow::{Context, Result};
@@ -23,6 +24,13 @@ fn peers(suite: &str) -> [&'static str; 2] {
         "bookworm" => ["libmimalloc2.0", "libtcmalloc-minimal4"],
         _ => ["libmimalloc3", "libtcmalloc-minimal4t64"],
     }
+}
+
+/// The other Debian of `--release`.
+pub fn debians(request: &Request) -> Vec<&'static str> {
+    let asked = request.settings.get("release");
+    let suites = RELEASES.iter().filter(|(number, _)| asked.is_some_and(|asked| asked == number));
+    suites.map(|(_, suite)| *suite).filter(|suite| own_suite().as_deref() != Some(*suite)).collect()
 }
 
 /// The system that the release asked for lives in, made and in the cache; none where it is this machine's own.
