@@ -28,7 +28,9 @@ fn every_pattern_runs_for_a_moment_and_reports_work_and_memory() {
             Pattern::Small => load(pattern, &[]),
             Pattern::Churn => load(pattern, &["--threads", "2", "--operations", "200"]),
             // By default it takes gigabytes, which a small machine does not have.
-            Pattern::TimedBeside => load(pattern, &["--threads", "2", "--seconds", "0.05", "--bytes", "64M"]),
+            Pattern::TimedBeside => {
+                load(pattern, &["--threads", "2", "--seconds", "0.05", "--bytes", "67108864"])
+            }
             single if single.fast_path_order().is_some() => load(pattern, &["--seconds", "0.05"]),
             _ => load(pattern, &["--threads", "2", "--seconds", "0.05"]),
         };
