@@ -19,6 +19,7 @@ pub mod condition;
 pub mod daemon;
 pub mod dependencies;
 pub mod elf;
+mod link_map;
 pub mod loaded;
 pub mod machine;
 pub mod pressure;

@@ -60,7 +60,7 @@ pub fn disable(arguments: &Disable) -> Outcome {
             put(&mut text, "");
             let unit = systemd::find(&root, &name).ok();
             let service = unit.as_ref().map_or(Service::gone(stem(&name)), |unit| Service::of(&root, unit));
-            applying::applying(&root, &service).iter().for_each(|line| put(&mut text, line));
+            applying::applying(&root, &service, true).iter().for_each(|line| put(&mut text, line));
             say::result(&text)
         }
         found @ (Found::Foreign(_) | Found::Edited(_)) => {
@@ -147,7 +147,7 @@ fn enabled_text(root: &Root, unit: &Unit, plan: &Plan, files: &[drop_in::File], 
     put(&mut text, "");
     let name = unit.stem();
     let service = Service::of(root, unit);
-    applying::applying(root, &service).iter().for_each(|line| put(&mut text, line));
+    applying::applying(root, &service, false).iter().for_each(|line| put(&mut text, line));
     if !root.is_real() {
         let folder = root.path("/");
         put(&mut text, &format!("To undo it:\n    sudo vcm disable {name} --root {}", folder.display()));
