@@ -117,7 +117,8 @@ fn label_in(role: Role, words: &[OsString]) -> String {
         Role::Other => words.first().map_or(String::new(), |word| {
             let name = word.to_string_lossy();
             let is_title = !name.starts_with(['/', '.']) && name.contains(' ');
-            let mut parts = name.split(|sign| if is_title { [':', ' '].contains(&sign) } else { sign == '/' });
+            let mut parts =
+                name.split(|sign| if is_title { [':', ' '].contains(&sign) } else { sign == '/' });
             let part = if is_title { parts.next() } else { parts.next_back() };
             part.unwrap_or_default().to_owned()
         }),

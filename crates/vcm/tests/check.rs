@@ -97,6 +97,47 @@ fn a_process_that_wiped_its_environment_passes_by_the_loaders_order() {
 }
 
 #[test]
+fn a_name_means_the_processes_of_that_name_where_no_unit_has_it() {
+    let place = Place::new();
+    let program = place.program("vcm-named", SLEEPS, &[]);
+    let with = Sleeper::start(Command::new(&program).env("LD_PRELOAD", &place.stub));
+    assert_says(&check("vcm-named"), 0, &format!("vcm-named (pid {}) runs on vcmalloc", with.id()));
+    let without = Sleeper::start(&mut Command::new(&program));
+    let both = check("vcm-named");
+    assert_says(&both, 1, &format!("vcm-named (pid {}) does not run on vcmalloc", without.id()));
+    assert!(both.out.contains(&with.id()), "{}", both.out);
+    let doctor = done(&mut vcm(&["doctor", "vcm-named"]));
+    assert!(
+        doctor.out.contains(&with.id()) && doctor.out.contains(&without.id()),
+        "{}{}",
+        doctor.out,
+        doctor.err
+    );
+}
+
+#[test]
+fn a_name_of_nothing_is_told_without_a_command_that_cannot_help() {
+    let unknown = check("vcm-nothing");
+    assert_says(&unknown, 2, "vcm-nothing: no such service");
+    assert!(unknown.err.contains("no process is called so"), "{}", unknown.err);
+    let enabled = done(&mut vcm(&["enable", "vcm-nothing"]));
+    assert!(enabled.err.contains("vcm-nothing: no such service"), "{}", enabled.err);
+    let runs = Path::new("/run/systemd/system").is_dir();
+    for told in [unknown.err, enabled.err] {
+        assert_eq!(told.contains("systemctl"), runs, "{told}");
+    }
+    for (verb, code) in [("stat", 1), ("set", 1), ("release", 1), ("doctor", 2), ("check", 2)] {
+        for wrong in ["0", "11111111111111111111111"] {
+            let setting = if verb == "set" { &["retain=0"][..] } else { &[] };
+            let told = done(vcm(&[verb, wrong]).args(setting));
+            let is_said =
+                told.err.contains("no process id") || told.err.contains("give a process id") || wrong == "0";
+            assert_eq!((told.code, is_said), (Some(code), true), "{verb} {wrong}: {}", told.err);
+        }
+    }
+}
+
+#[test]
 fn who_carries_another_allocator_runs_only_in_part_on_it() {
     let place = Place::new();
     let program = place.program("carries", PRIVATE, &["-DPAUSE=600"]);

@@ -1,7 +1,7 @@
 //! `vcm check`: succeed only if a process, a service or a command really allocates on vcmalloc.
 //!
 //! ```text
-//! unit       a service of systemd, by its main process
+//! unit       a service of systemd, by its main process; else the processes of that name
 //! process    a running process, seen from outside
 //! command    a command that is started for this, which the library reports from
 //! ```
@@ -50,10 +50,10 @@ pub fn check(arguments: &Check) -> Outcome {
         return tell(&[command::judge(&arguments.command, arguments.within)], arguments.quiet);
     }
     let judge = |target: &Target| match target {
-        Target::Process(id) => process::judge(*id),
-        Target::Unit(name) => unit::judge(name),
+        Target::Process(id) => vec![process::judge(*id)],
+        Target::Named(name) => unit::judge(name),
     };
-    let verdicts: Vec<Verdict> = arguments.targets.iter().map(judge).collect();
+    let verdicts: Vec<Verdict> = arguments.targets.iter().flat_map(judge).collect();
     tell(&verdicts, arguments.quiet)
 }
 

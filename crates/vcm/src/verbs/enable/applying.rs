@@ -73,7 +73,9 @@ fn without_systemd(service: &Service) -> Vec<String> {
 }
 
 fn back_without_systemd() -> Vec<String> {
-    vec![format!("{NO_SYSTEMD} A process that runs on vcmalloc stays on it: stop it, and start it as before.")]
+    vec![format!(
+        "{NO_SYSTEMD} A process that runs on vcmalloc stays on it: stop it, and start it as before."
+    )]
 }
 
 fn by_systemd(service: &Service) -> Vec<String> {

@@ -92,23 +92,25 @@ fn failed(place: &Place, error: &std::io::Error) -> Failure {
 }
 
 fn find(root: &Root, asked: &str, verb: &str) -> Result<Unit, Failure> {
-    systemd::find(root, asked).map_err(|why| not_found(asked, verb, &why))
+    systemd::find(root, asked).map_err(|why| not_found(root, asked, verb, &why))
 }
 
-fn not_found(asked: &str, verb: &str, why: &NoUnit) -> Failure {
+fn not_found(root: &Root, asked: &str, verb: &str, why: &NoUnit) -> Failure {
     let is_wrong = matches!(why, NoUnit::BadName | NoUnit::NotAService { .. });
-    Failure::new(if is_wrong { NOT_UNDERSTOOD } else { FAILURE }, no_unit(asked, verb, why))
+    Failure::new(if is_wrong { NOT_UNDERSTOOD } else { FAILURE }, no_unit(root, asked, verb, why))
 }
 
 /// The unit's own name; a drop-in may outlive its unit.
 fn name_to_disable(root: &Root, asked: &str) -> Result<String, Failure> {
     match systemd::find(root, asked) {
         Ok(unit) => Ok(unit.name),
-        Err(why @ (NoUnit::BadName | NoUnit::NotAService { .. })) => Err(not_found(asked, "disable", &why)),
+        Err(why @ (NoUnit::BadName | NoUnit::NotAService { .. })) => {
+            Err(not_found(root, asked, "disable", &why))
+        }
         Err(why) => {
             let name = format!("{}.service", asked.strip_suffix(".service").unwrap_or(asked));
             let is_left = Place::of(root, &name).look().is_ok_and(|found| found != Found::Nothing);
-            if is_left { Ok(name) } else { Err(refused(no_unit(asked, "disable", &why))) }
+            if is_left { Ok(name) } else { Err(refused(no_unit(root, asked, "disable", &why))) }
         }
     }
 }
