@@ -159,6 +159,12 @@ impl Seen {
         Ok(counters.is_started().then(|| settings(&counters)))
     }
 
+    /// The bytes that its caches may have now; none before the first allocation.
+    pub fn cache_limit(&self) -> Option<u64> {
+        let counters = Counters::read(&self.memory, &self.layout).ok()?;
+        counters.is_started().then(|| counters.one("budget.limit"))
+    }
+
     /// The numbers of the heaps of tenants that are called so.
     pub fn heaps_called(&self, name: &str) -> Result<Vec<u64>, String> {
         let refused = |error| why_refused(&self.process, &error);
