@@ -66,7 +66,10 @@ fn unknown(name: &str, library: Option<&Path>) -> Failure {
     let found = allocators::ALLOCATORS.iter().map(|allocator| allocator.name);
     let found = found.filter(|name| arm(name, library).is_ok()).chain([PLAIN]);
     let suggestion = nearest::suggestion(name, found);
-    Failure::new(NOT_UNDERSTOOD, format!("there is no allocator '{name}'{suggestion}; or a path with a slash"))
+    Failure::new(
+        NOT_UNDERSTOOD,
+        format!("there is no allocator '{name}'{suggestion}; or a path with a slash"),
+    )
 }
 
 /// The codes of `run` are not those of this verb.

@@ -4,6 +4,8 @@ mod support;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -135,6 +137,38 @@ fn a_name_of_nothing_is_told_without_a_command_that_cannot_help() {
             assert_eq!((told.code, is_said), (Some(code), true), "{verb} {wrong}: {}", told.err);
         }
     }
+}
+
+#[test]
+fn a_name_that_is_no_text_is_escaped_once_and_an_argument_that_must_be_text_is_named() {
+    let place = Place::new();
+    let name = OsStr::from_bytes(b"na\xffme");
+    let program = place.path("x").with_file_name(name);
+    let told = done(vcm(&["check", "--"]).arg(&program));
+    assert!(told.err.contains("/na\\xffme: no such command"), "{}", told.err);
+    for verb in ["check", "stat", "doctor", "config", "release", "profile"] {
+        let told = done(vcm(&[verb]).arg(name));
+        assert_eq!(told.code, Some(2), "{verb}: {}", told.err);
+        assert!(told.err.contains("argument 'na\\xffme' is not UTF-8"), "{verb}: {}", told.err);
+    }
+}
+
+#[test]
+fn who_may_not_look_is_told_what_root_lacks() {
+    if !support::only_root_can("drop the right to look into processes") {
+        return;
+    }
+    let place = Place::new();
+    let sleeper = Sleeper::start(&mut Command::new(place.program("sleeps", SLEEPS, &[])));
+    let root = vcm(&["check", &sleeper.id()]);
+    let mut without = Command::new("setpriv");
+    without
+        .args(["--bounding-set=-sys_ptrace", "--inh-caps=-all"])
+        .arg(root.get_program())
+        .args(root.get_args());
+    let told = done(&mut without);
+    assert_says(&told, 2, "this root has no CAP_SYS_PTRACE");
+    assert!(!told.err.contains("another user"), "{}", told.err);
 }
 
 #[test]

@@ -257,7 +257,12 @@ fn what_is_typed_wrongly_is_said_before_anything_runs() {
     ends(1, &["--allocators", "glibc,/nowhere/lib.so", "--", "true"], "/nowhere/lib.so");
     let unknown = done(&mut vcm(&["compare", "--allocators", "nosuch,glibc", "--", "true"]));
     let named = |name: &str| unknown.err.split([' ', ',', ';', '\n']).filter(|word| *word == name).count();
-    assert_eq!(["glibc", "plain", "google-new", "gperftools-new"].map(named), [1, 1, 0, 0], "{}", unknown.err);
+    assert_eq!(
+        ["glibc", "plain", "google-new", "gperftools-new"].map(named),
+        [1, 1, 0, 0],
+        "{}",
+        unknown.err
+    );
     assert!(named("vcmalloc-hardened") < 2, "{}", unknown.err);
     for port in ["99999", "0"] {
         ends(2, &["--ready", port, "--load", "true", "--", "true"], "ports are 1 to 65535");

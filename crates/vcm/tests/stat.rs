@@ -56,7 +56,8 @@ fn a_process_on_another_allocator_is_told_with_its_name_and_version() {
 fn stat_and_config_say_the_same_bound_of_the_caches_and_why() {
     let place = Place::new();
     let Some(library) = real_library() else { return };
-    let process = Sleeper::start(Command::new(place.program("bounded", PROGRAM, &[])).env("LD_PRELOAD", library));
+    let process =
+        Sleeper::start(Command::new(place.program("bounded", PROGRAM, &[])).env("LD_PRELOAD", library));
     let own = vcm_inspect::process::Process::new(std::process::id() as i32);
     let cpus = own.usable_cpus().unwrap();
     if cpus == 1 {

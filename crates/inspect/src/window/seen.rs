@@ -224,8 +224,8 @@ const PTRACE_SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
 /// CAP_SYS_PTRACE (capabilities(7)).
 const TRACE_OTHERS: u64 = 1 << 19;
 
-/// The reason why the memory may not be read, and what mends it.
-fn why_forbidden(process: &Process) -> String {
+/// The reason why the memory may not be read, and what mends it: the rest of a line that begins with the process.
+pub fn why_forbidden(process: &Process) -> String {
     let id = process.id;
     let scope =
         file::text_of_kernel(Path::new(PTRACE_SCOPE)).ok().and_then(|text| text.trim().parse::<u32>().ok());

@@ -13,6 +13,7 @@ mod process;
 mod unit;
 
 use crate::cli::check::{Check, Target};
+use vcm_foreign::Text;
 use vcm_front::say::{self, NOT_UNDERSTOOD, Outcome};
 use vcm_inspect::allocator;
 
@@ -43,6 +44,12 @@ impl Verdict {
         text.push_str(more);
         self
     }
+}
+
+/// A name as it is typed at a shell; one that is no text is escaped, which a shell would not undo.
+fn shown(name: &Text) -> String {
+    let printed = name.printed();
+    if name.as_bytes() == printed.as_bytes() { say::typed([printed]) } else { printed }
 }
 
 pub fn check(arguments: &Check) -> Outcome {
