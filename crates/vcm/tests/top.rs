@@ -13,7 +13,8 @@ fn row(process: &Sleeper, filter: &str) -> Option<serde_json::Value> {
     let told = done(&mut vcm(&["top", "--json", "--filter", filter]));
     let told: serde_json::Value = serde_json::from_str(&told.out).unwrap_or_else(|_| panic!("{}", told.err));
     let rows = told["processes"].as_array().unwrap();
-    rows.iter().find(|row| row["pid"].to_string() == process.id()).cloned()
+    let id: u64 = process.id().parse().unwrap();
+    rows.iter().find(|row| row["pid"] == id).cloned()
 }
 
 #[test]
