@@ -122,8 +122,11 @@ fn an_order_waits_for_a_process_that_is_stopped_or_has_no_janitor_and_says_why()
     stopped.signal(libc::SIGSTOP);
     let answer = give(&seen, &Order::Set("cache_limit=1M"));
     assert!(matches!(&answer, Ok(Answer::Waits(Why::Stopped))), "{answer:?}");
-    let second = give(&seen, &Order::Set("cache_limit=2M"));
-    assert!(matches!(&second, Ok(Answer::Full(Why::Stopped))), "{second:?}");
+    let second = give(&seen, &Order::Set("retain=2M"));
+    let Ok(Answer::Full(earlier)) = second else { panic!("{second:?}") };
+    assert_eq!((earlier.name.as_str(), earlier.why), ("cache_limit=1M", Why::Stopped));
+    let third = give(&seen, &Order::Set("cache_limit=2M"));
+    assert!(matches!(&third, Ok(Answer::Waits(Why::Stopped))), "{third:?}");
     stopped.signal(libc::SIGCONT);
     set_at_last(&stopped, 3 << 20);
 

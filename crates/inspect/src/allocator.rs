@@ -239,7 +239,8 @@ fn evidence(answer: &Answer, loaded: &Loaded, private_malloc: bool) -> Vec<Strin
     };
     let mut steps = vec![format!("/proc/PID/maps has {object}; {how}")];
     if !loaded.is_order_known {
-        steps.push("the environment cannot be read, so the preloads are not known".into());
+        let how = if loaded.is_environment_empty { "is empty, in its memory too" } else { "cannot be read" };
+        steps.push(format!("the environment {how}, so the preloads are not known"));
     }
     steps.extend(answer.whose_jemalloc());
     steps.extend(answer.mallctl_elsewhere());

@@ -115,8 +115,12 @@ fn label_in(role: Role, words: &[OsString]) -> String {
     };
     match role {
         Role::Other => words.first().map_or(String::new(), |word| {
-            let name = word.to_string_lossy().into_owned();
-            name.rsplit('/').next().unwrap_or(&name).to_string()
+            let name = word.to_string_lossy();
+            let is_title = !name.starts_with(['/', '.']) && name.contains(' ');
+            let mut parts =
+                name.split(|sign| if is_title { [':', ' '].contains(&sign) } else { sign == '/' });
+            let part = if is_title { parts.next() } else { parts.next_back() };
+            part.unwrap_or_default().to_owned()
         }),
         _ if role.is_ceph() => {
             format!("{}.{}", role.ceph_kind(), id().unwrap_or_else(|| "?".into()))
@@ -145,5 +149,10 @@ mod tests {
         assert_eq!(label(Role::CephOsd, &words("ceph-osd --id=12")), "osd.12");
         assert_eq!(label(Role::Glusterfsd, &words("glusterfsd -s h --brick-name /b/1")), "glusterfsd /b/1");
         assert_eq!(label(Role::Other, &words("/usr/bin/redis-server *:7000")), "redis-server");
+        // The whole of a title is one word.
+        let titled = |title: &str| label(Role::Other, &[OsString::from(title)]);
+        assert_eq!(titled("/usr/bin/redis-server *:7000"), "redis-server *:7000");
+        assert_eq!(titled("nginx: master process /usr/sbin/nginx -c /a/ngx.conf -g daemon on;"), "nginx");
+        assert_eq!(titled("sshd: root@pts/0"), "sshd");
     }
 }

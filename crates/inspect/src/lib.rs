@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! daemon  allocator      which daemon a process is, whose malloc it gets; ceph: what it answers at its admin socket
-//! loaded  variables  start  readable  condition  resources  pressure  block      parts of a running process
+//! loaded  link_map  variables  start  readable  condition  resources  pressure  block      parts of a running process
 //! process  machine  command  dependencies  systemd  privileges  elf    a process, a machine, a file
 //! usage                  time and memory of processes at a moment
 //! window                 the statistics of a process on vcmalloc, from its memory
@@ -19,6 +19,7 @@ pub mod condition;
 pub mod daemon;
 pub mod dependencies;
 pub mod elf;
+mod link_map;
 pub mod loaded;
 pub mod machine;
 pub mod pressure;

@@ -3,8 +3,8 @@
 //!
 //! Owns that order (ld.so(8)): the program, the preloads of the environment, those of /etc/ld.so.preload,
 //! then needed libraries breadth first. An object that is mapped and wanted by nobody came later, by dlopen,
-//! and is not looked up in; without the environment a preload looks the same, and `Loaded::is_order_known` says
-//! so.
+//! and is not looked up in. Without the environment a preload looks the same, unless the loader's own list tells them
+//! apart; `Loaded::is_order_known` says so.
 
 use super::elf::{self, Depth, Elf, Look};
 use super::process::Process;
@@ -43,8 +43,10 @@ pub struct Object {
 pub struct Loaded {
     /// In the order of lookup; objects that came `Later` last.
     pub objects: Vec<Object>,
-    /// False where the environment cannot be read: the preloads are then not known.
+    /// False where the environment is empty or cannot be read, and the loader's list neither: the preloads are then not
+    /// known.
     pub is_order_known: bool,
+    pub is_environment_empty: bool,
     /// Entries of LD_PRELOAD that are not in the process: the loader refused them, or they are empty now.
     pub refused_preloads: Vec<Text>,
 }
@@ -64,6 +66,16 @@ pub fn of(process: &Process, environment: Option<&[(OsString, OsString)]>) -> io
         object.elf = read(&object.file, Depth::AllSymbols);
         order.push(object);
     }
+    let is_environment_empty = environment.is_some_and(<[_]>::is_empty);
+    let mut is_order_known = environment.is_some() && !is_environment_empty;
+    if !is_order_known && let Some(preloads) = preloads_by_the_loader(process, &order, &mapped) {
+        is_order_known = true;
+        for path in preloads {
+            let at = mapped.iter().position(|object| object.path == path);
+            let object = at.map(|at| mapped.remove(at));
+            order.extend(object.map(|object| Object { brought_by: BroughtBy::Preload, ..object }));
+        }
+    }
     let mut refused_preloads = Vec::new();
     for entry in preloads(process, environment) {
         match take(&mut mapped, process, &entry) {
@@ -80,8 +92,23 @@ pub fn of(process: &Process, environment: Option<&[(OsString, OsString)]>) -> io
         }
     }
     order.extend(mapped);
-    let is_order_known = environment.is_some_and(|environment| !environment.is_empty());
-    Ok(Loaded { objects: order, is_order_known, refused_preloads })
+    Ok(Loaded { objects: order, is_order_known, is_environment_empty, refused_preloads })
+}
+
+/// The preloads by the loader's list: the objects between the program and the first library that it is linked with.
+/// None where the list cannot be read, or names no such library.
+fn preloads_by_the_loader(process: &Process, program: &[Object], mapped: &[Object]) -> Option<Vec<PathBuf>> {
+    let program = program.first()?;
+    let order = process.order_of_loading()?;
+    let order: Vec<PathBuf> = order.iter().map(|path| without_mark(path).0).collect();
+    let needed = needed_by(program);
+    let is_needed = |path: &PathBuf| {
+        let object = mapped.iter().find(|object| object.path == *path);
+        object.is_some_and(|object| needed.iter().any(|name| is_meant(object, process, OsStr::new(name))))
+    };
+    let (first, others) = order.split_first()?;
+    let end = others.iter().position(is_needed).filter(|_| *first == program.path)?;
+    others.get(..end).map(<[_]>::to_vec)
 }
 
 fn needed_by(object: &Object) -> Vec<String> {

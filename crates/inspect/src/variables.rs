@@ -46,7 +46,7 @@ impl Process {
     }
 
     fn variables_in_memory(&self) -> Option<Pairs> {
-        let memory = File::open(self.file("mem")).ok()?;
+        let memory = self.memory().ok()?;
         let list = word(&memory, self.place_of_environ()?)?;
         let (mut pairs, mut bytes) = (Pairs::new(), 0);
         for at in 0.. {
@@ -78,12 +78,16 @@ impl Process {
     /// The text to which a variable of an object leads: its first symbol of these names is a `const char *`.
     pub fn text_behind(&self, object: &Path, names: &[&str], among: Among) -> Option<Vec<u8>> {
         let place = self.address_of(object, names, among)?;
-        let memory = File::open(self.file("mem")).ok()?;
+        let memory = self.memory().ok()?;
         let text_at = word(&memory, place).filter(|address| *address != 0)?;
         text(&memory, text_at)
     }
 
-    fn address_of(&self, object: &Path, names: &[&str], among: Among) -> Option<u64> {
+    pub(super) fn memory(&self) -> io::Result<File> {
+        File::open(self.file("mem"))
+    }
+
+    pub(super) fn address_of(&self, object: &Path, names: &[&str], among: Among) -> Option<u64> {
         let offset = elf::offset_of(&self.as_kernel_names_it(object), names, among).ok()??;
         self.start_of(object)?.checked_add(offset)
     }
@@ -102,7 +106,7 @@ fn is_written_over(environment: &[u8]) -> bool {
     strings.split(|byte| *byte == 0).any(|string| string.is_empty() || string.starts_with(b"="))
 }
 
-fn word(memory: &File, address: u64) -> Option<u64> {
+pub(super) fn word(memory: &File, address: u64) -> Option<u64> {
     let mut bytes = [0; WORD];
     memory.read_exact_at(&mut bytes, address).ok()?;
     Some(u64::from_ne_bytes(bytes))

@@ -18,8 +18,8 @@ pub struct Switched<'a> {
     seen: &'a Seen,
     /// It is we who switched it on.
     ours: bool,
-    /// The interval before we changed it.
-    interval: Option<u64>,
+    /// The interval that we set, and the one before.
+    interval: Option<(u64, u64)>,
 }
 
 impl<'a> Switched<'a> {
@@ -60,7 +60,8 @@ impl<'a> Switched<'a> {
     }
 
     fn set_interval(&mut self, interval: u64) -> Result<(), String> {
-        self.interval = self.setting(INTERVAL).filter(|before| *before != interval);
+        let before = self.setting(INTERVAL).filter(|before| *before != interval);
+        self.interval = before.map(|before| (interval, before));
         if self.interval.is_none() {
             return Ok(());
         }
@@ -96,20 +97,25 @@ impl<'a> Switched<'a> {
     }
 
     fn undo(&mut self) -> Result<(), String> {
-        let mut result = Ok(());
+        let mut wrong = Vec::new();
         if std::mem::take(&mut self.ours) {
-            result = self.back(PROFILE, "off");
+            wrong.extend(self.back(PROFILE, "on", "off").err());
         }
-        if let Some(interval) = self.interval.take() {
-            result = result.and(self.back(INTERVAL, &interval.to_string()));
+        if let Some((ours, before)) = self.interval.take() {
+            wrong.extend(self.back(INTERVAL, &ours.to_string(), &before.to_string()).err());
         }
-        result
+        if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; it ")) }
     }
 
     /// Takes one of our settings back, also where the process has not come to it yet.
-    fn back(&self, name: &str, value: &str) -> Result<(), String> {
+    fn back(&self, name: &str, ours: &str, value: &str) -> Result<(), String> {
+        let ours = format!("{name}={ours}");
         let until = Instant::now() + PATIENCE;
         loop {
+            let withdrawn = orders::withdraw(self.seen, |lying| lying.sets(&ours)) == Ok(true);
+            if withdrawn && self.is(name, value) {
+                return Ok(());
+            }
             let why = match give(self.seen, name, value) {
                 Ok(Given::Done) => return Ok(()),
                 // It lies there, and nothing stands behind it.
@@ -124,16 +130,17 @@ impl<'a> Switched<'a> {
                 // It ended, or became another program, and the profile with it.
                 return Ok(());
             }
-            // The order that lies there in our way is our own to begin.
-            let replaced = orders::put_instead(self.seen, &format!("{name}={value}")) == Ok(true);
-            let is_off = name != PROFILE || self.seen.is_profiling() == Some(false);
-            if replaced && is_off {
-                return Ok(());
-            }
             if Instant::now() > until {
                 return Err(format!("{why}; then: vcm set {} {name}={value}", self.seen.process.id));
             }
             thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    fn is(&self, name: &str, value: &str) -> bool {
+        match name {
+            PROFILE => self.seen.is_profiling() == Some(false) && self.setting(PROFILE) != Some(1),
+            _ => self.setting(name).is_some_and(|now| now.to_string() == value),
         }
     }
 }
@@ -155,7 +162,7 @@ fn give(seen: &Seen, name: &str, value: &str) -> Result<Given, String> {
     match orders::give(seen, &Order::Set(&format!("{name}={value}")))? {
         Answer::Done(_) => Ok(Given::Done),
         Answer::Waits(why) => Ok(Given::Waits(why)),
-        Answer::Full(why) => Err(format!("has a pending order: {}", why.line())),
+        Answer::Full(earlier) => Err(format!("was not sent {name}={value}: {}", earlier.line())),
         Answer::Refused(refusal) => Err(refusal.line().into()),
     }
 }

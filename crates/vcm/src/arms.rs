@@ -5,6 +5,7 @@ use vcm_front::library;
 use vcm_front::say::{self, FAILURE, Failure, NOT_UNDERSTOOD};
 use vcm_measure::allocators::{self, Places};
 use vcm_measure::arm::{Arm, Expected};
+use vcm_measure::nearest;
 
 const HARDENED: &str = "vcmalloc-hardened";
 const PLAIN: &str = "plain";
@@ -53,14 +54,22 @@ pub fn arm(name: &str, library: Option<&Path>) -> Result<Arm, Failure> {
         let arm = Arm::preloading(&found.real_path).map_err(|reason| Failure::new(FAILURE, reason))?;
         return Ok(Arm { name: HARDENED.to_owned(), ..arm });
     }
-    let allocator = allocators::named(name).map_err(|wrong| {
-        let more = format!("{wrong}, {HARDENED}, {PLAIN}; or a path with a slash");
-        Failure::new(NOT_UNDERSTOOD, more)
-    })?;
+    let allocator = allocators::known(name).ok_or_else(|| unknown(name, library))?;
     let ours = allocator.is_ours().then(|| library::find(library, false)).transpose().map_err(failed)?;
     let places = Places::beside_this_program(ours.map(|library| library.real_path));
     let ready = places.and_then(|places| places.find(allocator));
     ready.map(|ready| Arm::of(&ready)).map_err(|missing| Failure::new(FAILURE, format!("{missing:#}")))
+}
+
+/// Names those that are found on this machine.
+fn unknown(name: &str, library: Option<&Path>) -> Failure {
+    let found = allocators::ALLOCATORS.iter().map(|allocator| allocator.name);
+    let found = found.filter(|name| arm(name, library).is_ok()).chain([PLAIN]);
+    let suggestion = nearest::suggestion(name, found);
+    Failure::new(
+        NOT_UNDERSTOOD,
+        format!("there is no allocator '{name}'{suggestion}; or a path with a slash"),
+    )
 }
 
 /// The codes of `run` are not those of this verb.

@@ -25,6 +25,7 @@ use clap_complete::Shell;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use vcm_foreign::Shown;
 use vcm_front::say;
 use vcmalloc_core::options::SPECS;
 
@@ -243,6 +244,13 @@ pub fn run_flags() -> Vec<String> {
 pub fn refused(error: &clap::Error) -> ExitCode {
     let is_run = std::env::args_os().nth(1).is_some_and(|verb| verb == "run" || verb == "record");
     let own = |code| ExitCode::from(if is_run { say::OWN_FAILURE } else { code });
+    if error.kind() == ErrorKind::InvalidUtf8 {
+        let mut words = std::env::args_os().skip(1);
+        if let Some(word) = words.find(|word| word.to_str().is_none()) {
+            say::line(&format!("vcm: the argument '{}' is not UTF-8", word.shown()));
+            return own(say::NOT_UNDERSTOOD);
+        }
+    }
     let printed = error.print();
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => match say::written(printed) {

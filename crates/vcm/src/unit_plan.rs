@@ -17,7 +17,7 @@ use vcm_inspect::dependencies;
 use vcm_inspect::elf::{self, Depth, Look};
 use vcm_inspect::root::Root;
 use vcm_inspect::systemd::file::Assignment;
-use vcm_inspect::systemd::{NoUnit, Unit};
+use vcm_inspect::systemd::{self, NoUnit, Unit};
 use vcmalloc_core::options::{OptionId, Options, spec};
 
 const PRELOAD: &str = "LD_PRELOAD";
@@ -150,10 +150,15 @@ impl Plan {
 }
 
 /// Why there is no such unit to work on, and which may be meant.
-pub fn no_unit(asked: &str, verb: &str, why: &NoUnit) -> String {
+pub fn no_unit(root: &Root, asked: &str, verb: &str, why: &NoUnit) -> String {
     match why {
         NoUnit::Unknown { nearest } if nearest.is_empty() => {
-            format!("{asked}: no such service; 'systemctl list-units --type=service' lists them")
+            let hint = match systemd::is_running(root) {
+                true => "; 'systemctl list-units --type=service' lists them",
+                false if root.is_real() => "; systemd does not run here",
+                false => "",
+            };
+            format!("{asked}: no such service{hint}")
         }
         NoUnit::Unknown { nearest } => {
             format!("{asked}: no such service; did you mean {}?", nearest.join(" or "))

@@ -7,12 +7,27 @@ use vcm_measure::spoken::Better;
 use vcm_measure::statistics::median;
 use vcm_report::unit::shown;
 
+/// The largest factor that is written out: a larger one comes of rounds that say nothing.
+const MOST: f64 = 1000.0;
+pub const TOO_NOISY: &str = "too noisy to compare: add rounds";
+
+/// Whether rounds are so far apart that nothing could be seen.
+pub fn is_too_noisy(difference: &Difference) -> bool {
+    !difference.is_shown && difference.smallest.is_some_and(|smallest| smallest >= MOST)
+}
+
 pub fn block(first: &Runs, others: &[&Runs], measure: &Measure) -> String {
     let direction = if measure.better == Better::More { "more" } else { "less" };
     let unit = if matches!(measure.unit, "" | "B" | "s" | "us") { "" } else { measure.unit };
     let title =
         [unit, direction].iter().filter(|word| !word.is_empty()).copied().collect::<Vec<_>>().join(", ");
-    let mut text = format!("\n{} ({title} is better)\n", measure.name);
+    let heading = format!("{} ({title} is better)", measure.name);
+    let mut text = if others.is_empty() {
+        format!("\n{heading}\n")
+    } else {
+        // Above the difference, which is not that of the two medians.
+        format!("\n{heading:<45}mean of pairs\n")
+    };
     for runs in std::iter::once(first).chain(others.iter().copied()) {
         let values: Vec<f64> = runs.values(measure).into_values().collect();
         let value = median(&values).map_or_else(|| "-".to_owned(), |value| shown(value, measure.unit));
@@ -28,6 +43,9 @@ fn in_words(difference: &Difference, measure: &Measure) -> String {
     let (Some((low, high)), Some(smallest)) = (difference.interval, difference.smallest) else {
         return format!("{} (one round shows nothing)", percent(difference.by));
     };
+    if is_too_noisy(difference) {
+        return format!("{:>8}  {TOO_NOISY}", percent(difference.by));
+    }
     if !difference.is_shown && smallest > 1.0 {
         let (by, least) = (percent(difference.by), percent(smallest));
         return format!("{by:>8}  no difference shown; the rounds differ too much to see less than {least}");
@@ -47,8 +65,6 @@ fn in_words(difference: &Difference, measure: &Measure) -> String {
 }
 
 pub fn percent(share: f64) -> String {
-    /// The largest factor that is written out: a larger one comes of rounds that say nothing.
-    const MOST: f64 = 1000.0;
     if share >= MOST {
         return format!("x{MOST:.0} and more");
     }
@@ -82,6 +98,21 @@ pub fn notes(finished: &[&Runs]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rounds_that_say_nothing_are_called_too_noisy() {
+        let measure = Measure { name: "wall time".into(), unit: "s", better: Better::Less };
+        let of = |smallest| Difference {
+            rounds: 2,
+            by: 0.5,
+            interval: Some((-0.9, 2000.0)),
+            smallest: Some(smallest),
+            chance: 1.0,
+            is_shown: false,
+        };
+        assert_eq!(in_words(&of(5000.0), &measure), " +50.0 %  too noisy to compare: add rounds");
+        assert!(in_words(&of(2.0), &measure).ends_with("too much to see less than +200.0 %"));
+    }
 
     #[test]
     fn shares_are_percents_until_they_are_multiples() {

@@ -4,6 +4,8 @@ mod support;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -78,7 +80,95 @@ fn a_library_that_was_only_opened_does_not_pass() {
     let sleeper = Sleeper::start(Command::new(&program).arg(&place.stub));
     assert_says(&check(&sleeper.id()), 1, "its malloc is glibc malloc");
     let cleared = Sleeper::start(Command::new(&program).arg(&place.stub).env_clear());
-    assert_says(&check(&cleared.id()), 2, "is unknown");
+    assert_says(&check(&cleared.id()), 1, "its malloc is glibc malloc");
+}
+
+#[test]
+fn a_process_that_wiped_its_environment_passes_by_the_loaders_order() {
+    let place = Place::new();
+    // As nginx does, which keeps TZ alone.
+    let source = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n\
+        extern char **environ; int main(void) { char *end = environ[0]; static char *none[1];\n\
+        for (char **at = environ; *at; at++) end = *at + strlen(*at); memset(environ[0], 0, end - environ[0]);\n\
+        environ = none; free(malloc(9)); puts(\"ready\"); fflush(stdout); return sleep(600); }";
+    let program = place.program("wipes", source, &[]);
+    let with = Sleeper::start(Command::new(&program).env("LD_PRELOAD", &place.stub));
+    assert_says(&check(&with.id()), 0, "runs on vcmalloc");
+    let without = Sleeper::start(&mut Command::new(&program));
+    assert_says(&check(&without.id()), 1, "its malloc is glibc malloc");
+}
+
+#[test]
+fn a_name_means_the_processes_of_that_name_where_no_unit_has_it() {
+    let place = Place::new();
+    let program = place.program("vcm-named", SLEEPS, &[]);
+    let with = Sleeper::start(Command::new(&program).env("LD_PRELOAD", &place.stub));
+    assert_says(&check("vcm-named"), 0, &format!("vcm-named (pid {}) runs on vcmalloc", with.id()));
+    let without = Sleeper::start(&mut Command::new(&program));
+    let both = check("vcm-named");
+    assert_says(&both, 1, &format!("vcm-named (pid {}) does not run on vcmalloc", without.id()));
+    assert!(both.out.contains(&with.id()), "{}", both.out);
+    let doctor = done(&mut vcm(&["doctor", "vcm-named"]));
+    assert!(
+        doctor.out.contains(&with.id()) && doctor.out.contains(&without.id()),
+        "{}{}",
+        doctor.out,
+        doctor.err
+    );
+}
+
+#[test]
+fn a_name_of_nothing_is_told_without_a_command_that_cannot_help() {
+    let unknown = check("vcm-nothing");
+    assert_says(&unknown, 2, "vcm-nothing: no such service");
+    assert!(unknown.err.contains("no process is called so"), "{}", unknown.err);
+    let enabled = done(&mut vcm(&["enable", "vcm-nothing"]));
+    assert!(enabled.err.contains("vcm-nothing: no such service"), "{}", enabled.err);
+    let runs = Path::new("/run/systemd/system").is_dir();
+    for told in [unknown.err, enabled.err] {
+        assert_eq!(told.contains("systemctl"), runs, "{told}");
+    }
+    for (verb, code) in [("stat", 1), ("set", 1), ("release", 1), ("doctor", 2), ("check", 2)] {
+        for wrong in ["0", "11111111111111111111111"] {
+            let setting = if verb == "set" { &["retain=0"][..] } else { &[] };
+            let told = done(vcm(&[verb, wrong]).args(setting));
+            let is_said =
+                told.err.contains("no process id") || told.err.contains("give a process id") || wrong == "0";
+            assert_eq!((told.code, is_said), (Some(code), true), "{verb} {wrong}: {}", told.err);
+        }
+    }
+}
+
+#[test]
+fn a_name_that_is_no_text_is_escaped_once_and_an_argument_that_must_be_text_is_named() {
+    let place = Place::new();
+    let name = OsStr::from_bytes(b"na\xffme");
+    let program = place.path("x").with_file_name(name);
+    let told = done(vcm(&["check", "--"]).arg(&program));
+    assert!(told.err.contains("/na\\xffme: no such command"), "{}", told.err);
+    for verb in ["check", "stat", "doctor", "config", "release", "profile"] {
+        let told = done(vcm(&[verb]).arg(name));
+        assert_eq!(told.code, Some(2), "{verb}: {}", told.err);
+        assert!(told.err.contains("argument 'na\\xffme' is not UTF-8"), "{verb}: {}", told.err);
+    }
+}
+
+#[test]
+fn who_may_not_look_is_told_what_root_lacks() {
+    if !support::only_root_can("drop the right to look into processes") {
+        return;
+    }
+    let place = Place::new();
+    let sleeper = Sleeper::start(&mut Command::new(place.program("sleeps", SLEEPS, &[])));
+    let root = vcm(&["check", &sleeper.id()]);
+    let mut without = Command::new("setpriv");
+    without
+        .args(["--bounding-set=-sys_ptrace", "--inh-caps=-all"])
+        .arg(root.get_program())
+        .args(root.get_args());
+    let told = done(&mut without);
+    assert_says(&told, 2, "this root has no CAP_SYS_PTRACE");
+    assert!(!told.err.contains("another user"), "{}", told.err);
 }
 
 #[test]

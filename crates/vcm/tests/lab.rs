@@ -31,6 +31,21 @@ fn the_labs_are_found_beside_vcm_then_in_path_and_are_named_where_they_are_not_i
     let missing = lab(&["gluster", "detach"]);
     assert_eq!(missing.status.code(), Some(2));
     assert!(text(&missing.stderr).contains("vcmalloc-lab"), "{}", text(&missing.stderr));
+    for words in [&["--help"][..], &["-h"], &[]] {
+        let help = lab(words);
+        let said = text(&help.stdout);
+        assert_eq!(
+            help.status.code(),
+            Some(if words.is_empty() { 2 } else { 0 }),
+            "{said}{}",
+            text(&help.stderr)
+        );
+        let said = said + &text(&help.stderr);
+        assert!(
+            ["Ceph", "Gluster", "vcmalloc-lab", "make lab"].iter().all(|word| said.contains(word)),
+            "{said}"
+        );
+    }
     for folder in [&other, &own] {
         fake(folder);
         for words in

@@ -4,7 +4,7 @@ mod support;
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use support::{Place, Sleeper, done, only_root_can, vcm};
+use support::{Place, Sleeper, done, only_root_can, real_library, vcm};
 
 const NOBODY: u32 = 65534;
 const PROGRAM: &str =
@@ -50,6 +50,27 @@ fn a_process_on_another_allocator_is_told_with_its_name_and_version() {
     let line = said(&[&former.id()], 1);
     assert!(line.starts_with(&format!("vcm: {} runs vcmalloc", former.id())), "{line}");
     assert!(line.ends_with("which is older than 'vcm stat'; restart it on this one\n"), "{line}");
+}
+
+#[test]
+fn stat_and_config_say_the_same_bound_of_the_caches_and_why() {
+    let place = Place::new();
+    let Some(library) = real_library() else { return };
+    let process =
+        Sleeper::start(Command::new(place.program("bounded", PROGRAM, &[])).env("LD_PRELOAD", library));
+    let own = vcm_inspect::process::Process::new(std::process::id() as i32);
+    let cpus = own.usable_cpus().unwrap();
+    if cpus == 1 {
+        vcmalloc_tests::skip!("one CPU");
+        return;
+    }
+    let stat = done(&mut vcm(&["stat", &process.id()])).out;
+    let config = done(&mut vcm(&["config", &process.id()])).out;
+    let all = 16 * cpus;
+    let said = format!("16.0 MiB for the CPU in use; {all}.0 MiB for {cpus} CPUs once needed\n");
+    assert!(cpus > 60 || stat.contains(&said), "{stat}");
+    let said = format!("auto (16M for the CPU in use; {all}M for {cpus} CPUs once needed)");
+    assert!(cpus > 60 || config.contains(&said), "{config}");
 }
 
 #[test]

@@ -31,7 +31,7 @@ mod watched;
 pub use heaps::{Figures, Heaps, OfName, TenantHeap};
 pub use pages::Resident;
 pub use samples::{OfStack, Sample, Samples, Sum};
-pub use seen::{Ours, Seen, find, is_on_ours, ours, rust_half};
+pub use seen::{Ours, Seen, find, is_number, is_on_ours, named, ours, rust_half, why_forbidden};
 pub use snapshot::{Class, Giver, Setting, Snapshot};
 pub use watched::Watched;
 

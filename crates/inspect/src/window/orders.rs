@@ -25,8 +25,14 @@ const STEP: Duration = Duration::from_millis(5);
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The word of a rung bell (`os/bell.rs`).
 const RUNG: u32 = 1;
-/// The kind of an order, as the heap reads it (`heap/mailbox.rs`).
+/// The time within which a thread that has begun to obey is done.
+const SETTLED: Duration = Duration::from_millis(20);
+/// The kinds of orders, as the heap reads them (`heap/mailbox.rs`).
 const SET: u32 = 1;
+const RELEASE: u32 = 2;
+const RELEASE_ALL: u32 = 3;
+const RECORD: u32 = 4;
+const END_RECORDING: u32 = 5;
 
 pub enum Order<'a> {
     /// `name=value` of a live option.
@@ -45,9 +51,24 @@ pub enum Answer {
     Done(u64),
     /// It lies there, and this is why nobody has done it yet.
     Waits(Why),
-    /// Another order lies there, for this reason, and this one was not given.
-    Full(Why),
+    /// Another order lies there, and this one was not given.
+    Full(Earlier),
     Refused(Refusal),
+}
+
+/// An order that lies there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Earlier {
+    /// As the tool's arguments have it: `retain=0`, `release`.
+    pub name: String,
+    pub why: Why,
+}
+
+impl Earlier {
+    pub fn line(&self) -> String {
+        let Earlier { name, why } = self;
+        format!("an earlier order ({name}) is pending: {}; try again {}", why.reason(), why.again())
+    }
 }
 
 /// Why nobody looks into the mailbox.
@@ -61,14 +82,31 @@ pub enum Why {
 }
 
 impl Why {
-    pub fn line(self) -> &'static str {
+    pub fn line(self) -> String {
+        format!("{}; pending until {}", self.reason(), self.until())
+    }
+
+    fn reason(self) -> &'static str {
         match self {
-            Why::Stopped => "the process is stopped; pending until it continues",
-            Why::Busy => "its janitor is busy; pending until its next tick",
-            Why::NoJanitor => {
-                "the process is idle and has no janitor (one thread, or 'janitor' off); pending until its next \
-                 cache miss"
-            }
+            Why::Stopped => "the process is stopped",
+            Why::Busy => "its janitor is busy",
+            Why::NoJanitor => "the process is idle and has no janitor (one thread, or 'janitor' off)",
+        }
+    }
+
+    fn until(self) -> &'static str {
+        match self {
+            Why::Stopped => "it continues",
+            Why::Busy => "its next tick",
+            Why::NoJanitor => "its next cache miss",
+        }
+    }
+
+    fn again(self) -> &'static str {
+        match self {
+            Why::Stopped => "when it continues",
+            Why::Busy => "in a moment",
+            Why::NoJanitor => "after the process allocates",
         }
     }
 }
@@ -119,10 +157,18 @@ pub fn give(seen: &Seen, order: &Order) -> Result<Answer, String> {
         if letter_box.is_empty(&memory).map_err(refused)? {
             break held;
         }
-        drop(held);
         if Instant::now() >= deadline {
-            return Ok(Answer::Full(why_idle(&seen.process)));
+            let lying = letter_box.lying(&memory).map_err(refused)?;
+            if !lying.gives_way_to(order) {
+                return Ok(Answer::Full(Earlier { name: lying.name(), why: why_idle(&seen.process) }));
+            }
+            letter_box.withdraw(&memory).map_err(refused)?;
+            sleep(SETTLED);
+            if letter_box.is_empty(&memory).map_err(refused)? {
+                break held;
+            }
         }
+        drop(held);
         sleep(STEP);
     };
     let asked = letter_box.put(&memory, order, held.has_janitor()).map_err(refused)?;
@@ -136,14 +182,65 @@ pub fn give(seen: &Seen, order: &Order) -> Result<Answer, String> {
     Ok(Answer::Waits(why_idle(&seen.process)))
 }
 
-/// Puts a setting in the place of an order that lies there, ours or another's; false where none does.
-pub fn put_instead(seen: &Seen, setting: &str) -> Result<bool, String> {
+/// Takes back an order of our own that the process has not come to; false where another lies there, or none. A thread
+/// that has begun to obey is done a moment later: then the order was given all the same.
+pub fn withdraw(seen: &Seen, is_ours: impl Fn(&Lying) -> bool) -> Result<bool, String> {
     let letter_box = LetterBox::of(seen)?;
     let refused = |error: io::Error| why_refused(&seen.process, &error);
     let memory = Memory::to_write(&seen.process).map_err(refused)?;
     seen.memory.bytes(letter_box.asked, 4).map_err(refused)?;
     let _held = Held::of(&seen.process, Instant::now() + PATIENCE)?;
-    letter_box.replace(&memory, setting).map_err(refused)
+    if letter_box.is_empty(&memory).map_err(refused)?
+        || !is_ours(&letter_box.lying(&memory).map_err(refused)?)
+    {
+        return Ok(false);
+    }
+    letter_box.withdraw(&memory).map_err(refused)?;
+    sleep(SETTLED);
+    Ok(true)
+}
+
+/// An order as it lies there.
+pub struct Lying {
+    kind: u32,
+    bytes: u64,
+    text: Vec<u8>,
+}
+
+impl Lying {
+    pub fn sets(&self, setting: &str) -> bool {
+        self.kind == SET && self.text == setting.as_bytes()
+    }
+
+    pub fn records(&self) -> bool {
+        self.kind == RECORD
+    }
+
+    /// The last of two settings of one option counts.
+    fn gives_way_to(&self, order: &Order) -> bool {
+        let option = |text: &[u8]| text.split(|byte| *byte == b'=').next().map(<[u8]>::to_vec);
+        match order {
+            Order::Set(setting) => self.kind == SET && option(&self.text) == option(setting.as_bytes()),
+            Order::Release(None) => [RELEASE, RELEASE_ALL].contains(&self.kind),
+            Order::Release(Some(bytes)) => self.kind == RELEASE && self.bytes <= *bytes,
+            Order::Record(_) | Order::EndRecording(_) => false,
+        }
+    }
+
+    fn name(&self) -> String {
+        match self.kind {
+            SET => self
+                .text
+                .iter()
+                .map(|byte| if byte.is_ascii_graphic() { *byte as char } else { '?' })
+                .collect(),
+            RELEASE => format!("release {}", self.bytes),
+            RELEASE_ALL => "release".into(),
+            RECORD => "record".into(),
+            END_RECORDING => "end of a recording".into(),
+            kind => format!("number {kind}"),
+        }
+    }
 }
 
 fn why_idle(process: &Process) -> Why {
@@ -212,10 +309,10 @@ impl LetterBox {
         };
         let (kind, bytes, text) = match order {
             Order::Set(text) => (SET, 0, text.as_bytes()),
-            Order::Release(Some(bytes)) => (2, *bytes, &[][..]),
-            Order::Release(None) => (3, 0, &[][..]),
-            Order::Record(_) => (4, 0, numbers.as_flattened()),
-            Order::EndRecording(number) => (5, u64::from(*number), &[][..]),
+            Order::Release(Some(bytes)) => (RELEASE, *bytes, &[][..]),
+            Order::Release(None) => (RELEASE_ALL, 0, &[][..]),
+            Order::Record(_) => (RECORD, 0, numbers.as_flattened()),
+            Order::EndRecording(number) => (END_RECORDING, u64::from(*number), &[][..]),
         };
         if text.len() > self.most {
             return Err(io::Error::other("the value is too long"));
@@ -239,16 +336,19 @@ impl LetterBox {
         Ok(asked)
     }
 
-    /// A thread that takes the order meanwhile has read the old text, the new one, or a mix that means nothing.
-    fn replace(&self, memory: &Memory, text: &str) -> io::Result<bool> {
-        if self.is_empty(memory)? || text.len() > self.most {
-            return Ok(false);
-        }
-        memory.write(self.length, &0u32.to_le_bytes())?;
-        memory.write(self.text, text.as_bytes())?;
-        memory.write(self.kind, &SET.to_le_bytes())?;
-        memory.write(self.length, &(text.len() as u32).to_le_bytes())?;
-        Ok(!self.is_empty(memory)?)
+    fn lying(&self, memory: &Memory) -> io::Result<Lying> {
+        let length = (self.number(memory, self.length)? as usize).min(self.most);
+        Ok(Lying {
+            kind: self.number(memory, self.kind)?,
+            bytes: number(&memory.bytes(self.bytes, 8)?, 0, 8),
+            text: memory.bytes(self.text, length as u64)?,
+        })
+    }
+
+    /// As if it were done. Of a thread that has begun, the same number comes once more.
+    fn withdraw(&self, memory: &Memory) -> io::Result<()> {
+        let asked = self.number(memory, self.asked)?;
+        memory.write(self.done, &asked.to_le_bytes())
     }
 
     fn answer(&self, memory: &Memory) -> io::Result<Answer> {

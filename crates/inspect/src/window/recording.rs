@@ -75,7 +75,7 @@ impl Rings {
         match orders::give(seen, &Order::Record(numbers))? {
             Answer::Done(number) => Ok(Begun::Yes(number as u32)),
             Answer::Waits(why) => Ok(Begun::Waits(why, before.wrapping_add(1))),
-            Answer::Full(why) => Err(format!("has a pending order: {}", why.line())),
+            Answer::Full(earlier) => Err(format!("is not recorded: {}", earlier.line())),
             Answer::Refused(Refusal::RecordedAlready) if self.is_left_alone(wanted.until_at) => {
                 // The tool that began it was killed, so it is ended here.
                 self.end(seen, before)?;
@@ -83,7 +83,7 @@ impl Rings {
                     Answer::Done(number) => Ok(Begun::Yes(number as u32)),
                     Answer::Refused(refusal) => Err(refusal.line().into()),
                     Answer::Waits(why) => Ok(Begun::Waits(why, before.wrapping_add(1))),
-                    Answer::Full(why) => Err(format!("has a pending order: {}", why.line())),
+                    Answer::Full(earlier) => Err(format!("is not recorded: {}", earlier.line())),
                 }
             }
             Answer::Refused(refusal) => Err(refusal.line().into()),
@@ -133,15 +133,16 @@ impl Rings {
     /// Ends it. The error says why that is not done yet.
     pub fn end(&self, seen: &Seen, number: u32) -> Result<(), String> {
         match orders::give(seen, &Order::EndRecording(number))? {
-            Answer::Waits(why) | Answer::Full(why) => Err(why.line().into()),
+            Answer::Waits(why) => Err(why.line()),
+            Answer::Full(earlier) => Err(earlier.line()),
             _ => Ok(()),
         }
     }
 
-    /// Takes an order back that nobody has obeyed yet: a setting that there is not stands in its place.
+    /// Takes an order back that nobody has obeyed yet.
     pub fn take_back(&self, seen: &Seen) {
         // If it was obeyed meanwhile, the recording ends by itself.
-        let _ = orders::put_instead(seen, "recording=off");
+        let _ = orders::withdraw(seen, orders::Lying::records);
     }
 
     pub fn process(&self) -> &Process {

@@ -34,9 +34,10 @@ pub fn find(word: &str) -> Result<Process, String> {
     if let Some(id) = word.parse().ok().filter(|id| *id > 0) {
         return Ok(Process::new(id));
     }
-    let own = std::process::id() as i32;
-    let named = |id: &i32| *id != own && is_named(&Process::new(*id), word);
-    let found: Vec<i32> = process::all(&Root::real()).into_iter().filter(named).collect();
+    if is_number(word) {
+        return Err(format!("{word} is no process id"));
+    }
+    let found = named(&Root::real(), word);
     match *found.as_slice() {
         [id] => Ok(Process::new(id)),
         [] => Err(format!("no process is called '{word}'; 'vcm doctor' shows the daemons, 'ps -e' all")),
@@ -50,6 +51,19 @@ pub fn find(word: &str) -> Result<Process, String> {
             ))
         }
     }
+}
+
+/// Whether it can be meant for a process id alone.
+pub fn is_number(word: &str) -> bool {
+    let digits = word.strip_prefix('-').unwrap_or(word);
+    !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit())
+}
+
+/// The processes of this name, or whose program's file has it, in the order of their ids.
+pub fn named(root: &Root, word: &str) -> Vec<i32> {
+    let own = std::process::id() as i32;
+    let is_meant = |id: &i32| *id != own && is_named(&Process::in_root(root, *id), word);
+    process::all(root).into_iter().filter(is_meant).collect()
 }
 
 fn is_named(process: &Process, word: &str) -> bool {
@@ -145,6 +159,12 @@ impl Seen {
         Ok(counters.is_started().then(|| settings(&counters)))
     }
 
+    /// The bytes that its caches may have now; none before the first allocation.
+    pub fn cache_limit(&self) -> Option<u64> {
+        let counters = Counters::read(&self.memory, &self.layout).ok()?;
+        counters.is_started().then(|| counters.one("budget.limit"))
+    }
+
     /// The numbers of the heaps of tenants that are called so.
     pub fn heaps_called(&self, name: &str) -> Result<Vec<u64>, String> {
         let refused = |error| why_refused(&self.process, &error);
@@ -204,8 +224,8 @@ const PTRACE_SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
 /// CAP_SYS_PTRACE (capabilities(7)).
 const TRACE_OTHERS: u64 = 1 << 19;
 
-/// The reason why the memory may not be read, and what mends it.
-fn why_forbidden(process: &Process) -> String {
+/// The reason why the memory may not be read, and what mends it: the rest of a line that begins with the process.
+pub fn why_forbidden(process: &Process) -> String {
     let id = process.id;
     let scope =
         file::text_of_kernel(Path::new(PTRACE_SCOPE)).ok().and_then(|text| text.trim().parse::<u32>().ok());

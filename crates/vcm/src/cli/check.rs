@@ -3,10 +3,12 @@
 use clap::Args;
 use std::ffi::OsString;
 use std::time::Duration;
+use vcm_inspect::window;
 
 const CHECK_EXAMPLES: &str = "\
 Examples:
-  vcm check redis-server                   check a running systemd service
+  vcm check redis-server                   check a running systemd service; without one, the processes
+                                           of this name
   vcm check $(pidof redis-server)          check processes
   vcm check 1                              health check of a container
   vcm check -- ceph-osd -v                 check a command in this environment, before the daemon itself
@@ -23,28 +25,28 @@ Exit status:
   1  at least one does not, or only in part
   2  unknown: no such process, service or command, a stopped service, no permission, wrong arguments";
 
-/// A process, or a service by its name.
+/// A process, or a service or processes by their name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     Process(i32),
-    Unit(String),
+    Named(String),
 }
 
 fn target(text: &str) -> Result<Target, &'static str> {
     match text.parse::<i32>() {
         Ok(id) if id > 0 => Ok(Target::Process(id)),
-        Ok(_) => Err("give a process id or a service name"),
-        Err(_) if text.is_empty() => Err("it is empty; give a process id or a service name"),
-        Err(_) => Ok(Target::Unit(text.into())),
+        Err(_) if text.is_empty() => Err("it is empty; give a process id or a name"),
+        Err(_) if !window::is_number(text) => Ok(Target::Named(text.into())),
+        _ => Err("give a process id or a name"),
     }
 }
 
 /// Check that a process, service or command allocates on vcmalloc.
 #[derive(Args)]
-#[command(after_help = CHECK_EXAMPLES, override_usage = "vcm check PID|UNIT...\n       vcm check [--within TIME] -- COMMAND [ARG]...")]
+#[command(after_help = CHECK_EXAMPLES, override_usage = "vcm check PID|UNIT|NAME...\n       vcm check [--within TIME] -- COMMAND [ARG]...")]
 pub struct Check {
-    /// Processes or systemd services to check
-    #[arg(value_name = "PID|UNIT", value_parser = target, required_unless_present = "command")]
+    /// Processes or systemd services to check; a name that no service has means its processes
+    #[arg(value_name = "PID|UNIT|NAME", value_parser = target, required_unless_present = "command")]
     pub targets: Vec<Target>,
     /// Time limit of the command, after which it is checked and terminated: 500ms, 10s, 2m
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration, requires = "command")]

@@ -8,7 +8,7 @@ const DOCTOR_EXAMPLES: &str = "\
 Examples:
   vcm doctor                               every Ceph and GlusterFS daemon on this machine
   vcm doctor ceph
-  vcm doctor $(pidof redis-server)         any process
+  vcm doctor redis-server                  the processes of any name, or by process id
   vcm doctor --severity problem --json     for a monitoring system
 
 vcm doctor only reads. Run it as root to see everything.
@@ -23,8 +23,8 @@ Exit status:
 #[derive(Args)]
 #[command(after_help = DOCTOR_EXAMPLES)]
 pub struct Doctor {
-    /// 'ceph', 'gluster' or process ids [default: all recognized daemons]
-    #[arg(value_name = "ceph|gluster|PID")]
+    /// 'ceph', 'gluster', process ids or names [default: all recognized daemons]
+    #[arg(value_name = "ceph|gluster|PID|NAME")]
     pub targets: Vec<String>,
     /// Print JSON
     #[arg(long)]

@@ -15,7 +15,8 @@ Requires the permissions of a debugger: root, or the same user with kernel.yama.
 
 Exit status:
   0  applied by the process
-  1  refused: no such process, no permission, not on vcmalloc, no such option, invalid value
+  1  refused: no such process, no permission, not on vcmalloc, no such option, invalid value; or
+     not sent: another order is pending (there is place for one; an option pending is replaced)
   2  wrong arguments
   3  pending: the process is stopped, or has no janitor (one thread, or janitor=off) and applies
      the order at its next cache miss
@@ -30,7 +31,8 @@ Requires the permissions of a debugger: root, or the same user with kernel.yama.
 
 Exit status:
   0  applied by the process
-  1  refused: no such process, no permission, not on vcmalloc
+  1  refused: no such process, no permission, not on vcmalloc; or not sent: another order is
+     pending (there is place for one)
   2  wrong arguments
   3  pending: the process is stopped, or has no janitor (one thread, or janitor=off) and applies
      the order at its next cache miss

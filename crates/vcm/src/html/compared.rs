@@ -2,7 +2,7 @@
 
 use super::origin::name;
 use crate::table::{Measure, Runs, Table};
-use crate::words::percent;
+use crate::words::{TOO_NOISY, is_too_noisy, percent};
 use std::collections::BTreeMap;
 use vcm_measure::paired::Difference;
 use vcm_measure::spoken;
@@ -72,7 +72,7 @@ impl<'a> Compared<'a> {
         let names: Vec<Name> = others.iter().map(|runs| self.name(runs)).collect();
         has_any.then(|| {
             Part::Chart(Chart {
-                title: format!("Compared with {}, round by round", first.arm.name),
+                title: format!("Compared with {}, round by round: mean of pairs", first.arm.name),
                 note: "1: no difference. The line through each point is the 99 % confidence interval."
                     .to_owned(),
                 form: Form::Ratios { names, groups },
@@ -205,6 +205,9 @@ fn below(difference: &Difference, measure: &Measure) -> String {
     let (Some((low, high)), Some(smallest)) = (difference.interval, difference.smallest) else {
         return format!("{by}\none round shows nothing");
     };
+    if is_too_noisy(difference) {
+        return format!("{by}\n{TOO_NOISY}");
+    }
     let verdict = match tone(difference, measure) {
         Tone::Plain => "no difference shown",
         Tone::Good => "better",

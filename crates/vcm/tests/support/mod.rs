@@ -4,10 +4,11 @@
 // Each test file uses its own part of this.
 #![allow(dead_code)]
 
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 pub struct Place {
     pub folder: tempfile::TempDir,
@@ -122,16 +123,21 @@ pub fn only_root_can(act: &str) -> bool {
 }
 
 /// A process that sleeps, ended with the test.
-pub struct Sleeper(Child);
+pub struct Sleeper(Child, BufReader<ChildStdout>);
 
 impl Sleeper {
     /// The command says one line when it is ready.
     pub fn start(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        let out = child.stdout.take().unwrap();
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).unwrap();
-        Sleeper(child)
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        out.read_line(&mut String::new()).unwrap();
+        Sleeper(child, out)
+    }
+
+    /// Gives it this, where its stdin is a pipe, and waits for a line.
+    pub fn say(&mut self, text: &str) {
+        self.0.stdin.as_ref().unwrap().write_all(text.as_bytes()).unwrap();
+        self.1.read_line(&mut String::new()).unwrap();
     }
 
     pub fn id(&self) -> String {

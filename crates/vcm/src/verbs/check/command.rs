@@ -33,7 +33,7 @@ const GRACE: Duration = Duration::from_secs(2);
 
 pub fn judge(words: &[OsString], within: Duration) -> Verdict {
     let [name, rest @ ..] = words else { return Verdict::NotKnown("no command given".into()) };
-    let shown = say::typed([name.shown().printed()]);
+    let shown = super::shown(&name.shown());
     let search_path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
     let path = match command::resolve(name, &search_path) {
         Ok(path) => path,

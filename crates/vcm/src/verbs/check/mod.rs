@@ -1,7 +1,7 @@
 //! `vcm check`: succeed only if a process, a service or a command really allocates on vcmalloc.
 //!
 //! ```text
-//! unit       a service of systemd, by its main process
+//! unit       a service of systemd, by its main process; else the processes of that name
 //! process    a running process, seen from outside
 //! command    a command that is started for this, which the library reports from
 //! ```
@@ -13,6 +13,7 @@ mod process;
 mod unit;
 
 use crate::cli::check::{Check, Target};
+use vcm_foreign::Text;
 use vcm_front::say::{self, NOT_UNDERSTOOD, Outcome};
 use vcm_inspect::allocator;
 
@@ -45,15 +46,21 @@ impl Verdict {
     }
 }
 
+/// A name as it is typed at a shell; one that is no text is escaped, which a shell would not undo.
+fn shown(name: &Text) -> String {
+    let printed = name.printed();
+    if name.as_bytes() == printed.as_bytes() { say::typed([printed]) } else { printed }
+}
+
 pub fn check(arguments: &Check) -> Outcome {
     if !arguments.command.is_empty() {
         return tell(&[command::judge(&arguments.command, arguments.within)], arguments.quiet);
     }
     let judge = |target: &Target| match target {
-        Target::Process(id) => process::judge(*id),
-        Target::Unit(name) => unit::judge(name),
+        Target::Process(id) => vec![process::judge(*id)],
+        Target::Named(name) => unit::judge(name),
     };
-    let verdicts: Vec<Verdict> = arguments.targets.iter().map(judge).collect();
+    let verdicts: Vec<Verdict> = arguments.targets.iter().flat_map(judge).collect();
     tell(&verdicts, arguments.quiet)
 }
 

@@ -21,11 +21,11 @@ pub fn judge(id: i32) -> Verdict {
     if !process.wait_for_exec(UNTIL_EXEC) {
         return Verdict::NotKnown(format!("process {id} has not started its program yet (systemd)"));
     }
-    let name = process.name_at_start().map(|start| say::typed([start.name.printed()]));
+    let name = process.name_at_start().map(|start| super::shown(&start.name));
     let shown = format!("{} (pid {id})", name.unwrap_or_default());
     match look(&process) {
         Ok(loaded) => verdict(&process, &shown, &allocator::of(&loaded), &loaded),
-        Err(error) => Verdict::NotKnown(format!("{shown} cannot be inspected: {}", why(&error))),
+        Err(error) => Verdict::NotKnown(format!("{shown} {}", why(&process, &error))),
     }
 }
 
@@ -34,11 +34,12 @@ fn look(process: &Process) -> io::Result<Loaded> {
     loaded::of(process, Some(&variables))
 }
 
-fn why(error: &io::Error) -> String {
+/// The rest of a line that begins with the process.
+fn why(process: &Process, error: &io::Error) -> String {
     match error.kind() {
-        ErrorKind::PermissionDenied => "it belongs to another user; run as root or as that user".into(),
-        ErrorKind::NotFound => "it has ended, or is a kernel thread".into(),
-        _ => error.to_string(),
+        ErrorKind::PermissionDenied => say::for_verb(&window::why_forbidden(process), "check"),
+        ErrorKind::NotFound => "cannot be inspected: it has ended, or is a kernel thread".into(),
+        _ => format!("cannot be inspected: {error}"),
     }
 }
 

@@ -1,4 +1,5 @@
-//! A service of systemd, judged by its main process; a service that does not run is told of with the way back.
+//! A service of systemd, judged by its main process; a service that does not run is told of with the way back. Of a name
+//! that no service has here, the processes of that name are judged.
 //!
 //! Owns what is asked of systemctl. A process that has just been started may end a moment later, as under a filter of system
 //! calls that it meets with its first thread, so it is judged when it has run for a while.
@@ -12,7 +13,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
 use vcm_inspect::process::Process;
 use vcm_inspect::root::Root;
-use vcm_inspect::systemd::{self, Unit};
+use vcm_inspect::systemd::{self, NoUnit, Unit};
+use vcm_inspect::window;
 
 /// So long it must have run, or so long nobody waits for it.
 const AGE: Duration = Duration::from_secs(2);
@@ -28,21 +30,27 @@ struct Shown {
     restarts: u64,
 }
 
-pub fn judge(asked: &str) -> Verdict {
+pub fn judge(asked: &str) -> Vec<Verdict> {
     let root = Root::real();
-    let unit = match systemd::find(&root, asked) {
-        Ok(unit) => unit,
-        Err(why) => return Verdict::NotKnown(no_unit(asked, "check", &why)),
-    };
-    if !systemd::is_running(&root) {
-        return Verdict::NotKnown(format!(
-            "{asked}: systemd does not run here, so it has no process; name a process id"
-        ));
+    let unit = systemd::find(&root, asked);
+    let runs = systemd::is_running(&root);
+    let named = if runs && unit.is_ok() { Vec::new() } else { window::named(&root, asked) };
+    if !named.is_empty() {
+        return named.into_iter().map(process::judge).collect();
     }
-    match settled(&unit) {
-        Ok(shown) => of_state(&root, &unit, &shown),
-        Err(why) => Verdict::NotKnown(format!("{}: {why}", unit.name)),
-    }
+    vec![match unit {
+        Err(why @ NoUnit::Unknown { .. }) => {
+            Verdict::NotKnown(format!("{}; no process is called so", no_unit(&root, asked, "check", &why)))
+        }
+        Err(why) => Verdict::NotKnown(no_unit(&root, asked, "check", &why)),
+        Ok(_) if !runs => Verdict::NotKnown(format!(
+            "{asked}: no process is called so, and systemd does not run here, so its service has none"
+        )),
+        Ok(unit) => match settled(&unit) {
+            Ok(shown) => of_state(&root, &unit, &shown),
+            Err(why) => Verdict::NotKnown(format!("{}: {why}", unit.name)),
+        },
+    }]
 }
 
 /// The unit's state once it neither starts nor stops any more, and its process has run for a while.

@@ -79,7 +79,7 @@ fn take_turns(table: &mut Table, job: &Job, rounds: usize, stop: &Stop, progress
                 Ok(trial) => drop(runs.trials.insert(turn.pass, trial)),
                 Err(Failed::Stopped) => return,
                 Err(Failed::Because(reason) | Failed::Unseen(reason)) => {
-                    progress.say(&format!("vcm: {} is left out: {reason}", runs.arm.name));
+                    // The report has it.
                     runs.failed = Some(reason);
                 }
             }
@@ -110,8 +110,10 @@ fn job(arguments: &Compare) -> Result<Job, Failure> {
 }
 
 fn ready_when(text: &str) -> Result<Ready, Failure> {
-    if let Ok(port) = text.parse() {
-        return Ok(Ready::Port(port));
+    if !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit()) {
+        let port = text.parse().ok().filter(|port| *port > 0).map(Ready::Port);
+        let wrong = || Failure::new(NOT_UNDERSTOOD, format!("--ready {text}: ports are 1 to 65535"));
+        return port.ok_or_else(wrong);
     }
     let wrong = |error| {
         Failure::new(

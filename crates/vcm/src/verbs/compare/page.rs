@@ -51,8 +51,8 @@ pub fn page(table: &Table, job: &Job, is_stopped: bool) -> Page {
     parts.extend(compared.differences(&names));
     parts.push(compared.medians("Measurements", |measure| !DETAILS.contains(&measure.name.as_str())));
     parts.push(Part::Note(
-        "Medians. Below each: its difference from the first allocator, round by round, the 99 % confidence \
-         interval, and the smallest difference found in 4 of 5 such comparisons. About one line in a hundred is \
+        "Medians. Below each: the mean of its differences from the first allocator, round by round (not the \
+         difference of the medians), the 99 % confidence interval, and the smallest difference found in 4 of 5 such comparisons. About one line in a hundred is \
          significant by chance."
             .to_owned(),
     ));

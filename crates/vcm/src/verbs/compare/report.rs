@@ -22,8 +22,8 @@ pub fn text(table: &Table, command: &[OsString], all: bool) -> String {
             text += &block(first, others, measure);
         }
         text += &notes(&finished);
-        text += "\nEach value has its difference from the first allocator, round by round, and the 99 % \
-         confidence interval.\nA difference is significant if the interval and a permutation test agree. \
+        text += "\nEach value is a median. Behind it: the mean of its differences from the first allocator, round by \
+         round, which is not\nthe difference of the medians, and the 99 % confidence interval.\nA difference is significant if the interval and a permutation test agree. \
          Brackets: the smallest difference\nfound in 4 of 5 such comparisons. About one line in a hundred is \
          significant by chance.\n";
     }

@@ -72,7 +72,7 @@ fn answer(process: &Process, file: Option<PathBuf>) -> io::Result<Answer> {
     let file = file.map_or_else(|| ConfigFile::of_process(process, &environment), ConfigFile::named);
     let mut effective = Effective::of_process(process, &environment, file, name.as_bytes());
     let in_effect = !is_tried && effective.take_from(process);
-    let automatic = Automatic::of(process);
+    let automatic = if in_effect { Automatic::in_effect(process) } else { Automatic::of(process) };
     let mut warnings = effective.warnings.clone();
     warnings.extend(now.map(|now| settings::renamed(name.as_bytes(), now.as_bytes())));
     if in_effect {

@@ -34,6 +34,7 @@ use vcm_inspect::daemon::Role;
 use vcm_inspect::process::Process;
 use vcm_inspect::root::Root;
 use vcm_inspect::systemd;
+use vcm_inspect::window;
 
 /// Findings were shown.
 const FOUND: u8 = 1;
@@ -105,7 +106,16 @@ fn ids_of(root: &Root, targets: &[String]) -> Result<Vec<i32>, Failure> {
                 ids.push(id);
             }
             _ if matches!(target.as_str(), "" | "0") => return Err(cannot(no_main_process(root, target))),
-            _ => return Err(cannot(unknown(&recognised, target))),
+            _ if window::is_number(target) => return Err(cannot(format!("{target} is no process id"))),
+            _ => {
+                let named = window::named(root, target);
+                if named.is_empty() {
+                    return Err(cannot(format!(
+                        "{target}: no process is called so; write 'ceph', 'gluster', process ids or names"
+                    )));
+                }
+                ids.extend(named);
+            }
         }
     }
     ids.sort_unstable();
@@ -116,7 +126,7 @@ fn ids_of(root: &Root, targets: &[String]) -> Result<Vec<i32>, Failure> {
 /// The message for what `systemctl show --property MainPID` gives where nothing runs.
 fn no_main_process(root: &Root, target: &str) -> String {
     if !systemd::is_running(root) {
-        return "systemd does not run here, so systemctl knows no process: write 'ceph', 'gluster' or process ids".into();
+        return "systemd does not run here, so systemctl knows no process: write 'ceph', 'gluster', process ids or names".into();
     }
     match target {
         "0" => {
@@ -124,11 +134,4 @@ fn no_main_process(root: &Root, target: &str) -> String {
         }
         _ => "the process id is empty: 'systemctl show --property MainPID --value UNIT' has none".into(),
     }
-}
-
-fn unknown(recognised: &[(i32, Role)], target: &str) -> String {
-    let by_name = recognised.iter().filter(|(_, role)| role.name() == target);
-    let ids: Vec<String> = by_name.map(|(id, _)| id.to_string()).collect();
-    let hint = if ids.is_empty() { "PID".to_string() } else { ids.join(" ") };
-    format!("{target}: write 'ceph', 'gluster' or process ids: vcm doctor {hint}")
 }

@@ -117,10 +117,10 @@ fn ours(root: &Root, daemon: Started) -> (Vec<AllocatorSetting>, Vec<String>) {
         .filter(|start| start.now.is_some())
         .map_or(String::new(), |start| format!(" (its name at the start: {})", start.name));
     let mut effective = Effective::of_process(daemon.process, environment, seen, name.as_bytes());
-    let is_known = effective.take_from(daemon.process)
-        || daemon.environment.is_some()
-        || daemon.process.was_privileged();
-    let automatic = Automatic::of(daemon.process);
+    let in_effect = effective.take_from(daemon.process);
+    let is_known = in_effect || daemon.environment.is_some() || daemon.process.was_privileged();
+    let automatic =
+        if in_effect { Automatic::in_effect(daemon.process) } else { Automatic::of(daemon.process) };
     let settings = OptionId::ALL
         .into_iter()
         .map(|id| {

@@ -8,6 +8,8 @@ use vcm_inspect::daemon::Role;
 use vcm_inspect::root::Root;
 use vcm_inspect::systemd::{self, Unit};
 
+const NO_SYSTEMD: &str = "systemd does not run here (no /run/systemd/system).";
+
 /// Whose unit it is.
 pub struct Service<'a> {
     /// Without `.service`; with `@` at its end for all instances.
@@ -48,26 +50,32 @@ impl<'a> Service<'a> {
     }
 }
 
-/// The lines that make it take effect.
-pub fn applying(root: &Root, service: &Service) -> Vec<String> {
+/// The lines that make it take effect: files that are there, or gone.
+pub fn applying(root: &Root, service: &Service, files_are_gone: bool) -> Vec<String> {
     if !root.is_real() {
         return vec!["It takes effect when that machine starts.".into()];
     }
-    if systemd::is_running(root) { by_systemd(service) } else { without_systemd(service) }
+    match systemd::is_running(root) {
+        true => by_systemd(service),
+        false if files_are_gone => back_without_systemd(),
+        false => without_systemd(service),
+    }
 }
 
 /// A container or a chroot: the files are read where systemd runs, if at all.
 fn without_systemd(service: &Service) -> Vec<String> {
-    let mut lines = vec![
-        "systemd does not run here (no /run/systemd/system). The files take effect when systemd starts this \
-         system."
-            .to_string(),
-    ];
+    let mut lines = vec![format!("{NO_SYSTEMD} The files take effect when systemd starts this system.")];
     if !service.command.is_empty() {
         lines.push("To start it on vcmalloc without systemd:".into());
         lines.push(format!("    vcm run -- {}", service.command));
     }
     lines
+}
+
+fn back_without_systemd() -> Vec<String> {
+    vec![format!(
+        "{NO_SYSTEMD} A process that runs on vcmalloc stays on it: stop it, and start it as before."
+    )]
 }
 
 fn by_systemd(service: &Service) -> Vec<String> {
@@ -146,6 +154,12 @@ mod tests {
         let text = without_systemd(&service("redis-server", Role::Other)).join("\n");
         assert!(text.contains("systemd does not run here") && !text.contains("systemctl restart"), "{text}");
         assert!(text.ends_with("    vcm run -- /usr/bin/daemon -f"), "{text}");
+    }
+
+    #[test]
+    fn once_the_files_are_gone_nothing_is_started_on_vcmalloc() {
+        let text = back_without_systemd().join("\n");
+        assert!(text.ends_with("stop it, and start it as before.") && !text.contains("vcm run"), "{text}");
     }
 
     #[test]

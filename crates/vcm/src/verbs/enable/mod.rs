@@ -60,7 +60,7 @@ pub fn disable(arguments: &Disable) -> Outcome {
             put(&mut text, "");
             let unit = systemd::find(&root, &name).ok();
             let service = unit.as_ref().map_or(Service::gone(stem(&name)), |unit| Service::of(&root, unit));
-            applying::applying(&root, &service).iter().for_each(|line| put(&mut text, line));
+            applying::applying(&root, &service, true).iter().for_each(|line| put(&mut text, line));
             say::result(&text)
         }
         found @ (Found::Foreign(_) | Found::Edited(_)) => {
@@ -92,23 +92,25 @@ fn failed(place: &Place, error: &std::io::Error) -> Failure {
 }
 
 fn find(root: &Root, asked: &str, verb: &str) -> Result<Unit, Failure> {
-    systemd::find(root, asked).map_err(|why| not_found(asked, verb, &why))
+    systemd::find(root, asked).map_err(|why| not_found(root, asked, verb, &why))
 }
 
-fn not_found(asked: &str, verb: &str, why: &NoUnit) -> Failure {
+fn not_found(root: &Root, asked: &str, verb: &str, why: &NoUnit) -> Failure {
     let is_wrong = matches!(why, NoUnit::BadName | NoUnit::NotAService { .. });
-    Failure::new(if is_wrong { NOT_UNDERSTOOD } else { FAILURE }, no_unit(asked, verb, why))
+    Failure::new(if is_wrong { NOT_UNDERSTOOD } else { FAILURE }, no_unit(root, asked, verb, why))
 }
 
 /// The unit's own name; a drop-in may outlive its unit.
 fn name_to_disable(root: &Root, asked: &str) -> Result<String, Failure> {
     match systemd::find(root, asked) {
         Ok(unit) => Ok(unit.name),
-        Err(why @ (NoUnit::BadName | NoUnit::NotAService { .. })) => Err(not_found(asked, "disable", &why)),
+        Err(why @ (NoUnit::BadName | NoUnit::NotAService { .. })) => {
+            Err(not_found(root, asked, "disable", &why))
+        }
         Err(why) => {
             let name = format!("{}.service", asked.strip_suffix(".service").unwrap_or(asked));
             let is_left = Place::of(root, &name).look().is_ok_and(|found| found != Found::Nothing);
-            if is_left { Ok(name) } else { Err(refused(no_unit(asked, "disable", &why))) }
+            if is_left { Ok(name) } else { Err(refused(no_unit(root, asked, "disable", &why))) }
         }
     }
 }
@@ -147,7 +149,7 @@ fn enabled_text(root: &Root, unit: &Unit, plan: &Plan, files: &[drop_in::File], 
     put(&mut text, "");
     let name = unit.stem();
     let service = Service::of(root, unit);
-    applying::applying(root, &service).iter().for_each(|line| put(&mut text, line));
+    applying::applying(root, &service, false).iter().for_each(|line| put(&mut text, line));
     if !root.is_real() {
         let folder = root.path("/");
         put(&mut text, &format!("To undo it:\n    sudo vcm disable {name} --root {}", folder.display()));

@@ -8,7 +8,7 @@ use std::path::Path;
 use vcm_foreign::Shown;
 use vcm_front::say::{self, FAILURE, Failure, Outcome};
 use vcm_inspect::process::Process;
-use vcm_inspect::window::orders::{Answer, Order, Refusal, Why, give};
+use vcm_inspect::window::orders::{Answer, Order, Refusal, give};
 use vcm_inspect::window::{self, Seen};
 use vcmalloc_core::options::SPECS;
 
@@ -25,21 +25,27 @@ pub fn set(arguments: &Set) -> Outcome {
     let seen = seen(&arguments.target, "set")?;
     let id = seen.process.id;
     arguments.settings.iter().try_for_each(|setting| can_make(&seen.process, setting))?;
-    for setting in &arguments.settings {
+    let mut settings = arguments.settings.iter();
+    let mut waits: Vec<String> = Vec::new();
+    while let Some(setting) = settings.next() {
         match give(&seen, &Order::Set(setting)).map_err(|why| failure(id, &say::for_verb(&why, "set")))? {
             Answer::Done(_) => {
                 say::result(&format!("{id} {}: {setting}\n", seen.name))?;
             }
-            Answer::Waits(why) => {
-                return Err(Failure::new(LATER, format!("{id} {setting}: {}", why.line())));
+            Answer::Waits(why) => waits.push(format!("{id} {setting}: {}", why.line())),
+            Answer::Full(earlier) => {
+                let why = earlier.line();
+                let unsent = std::iter::once(setting).chain(settings);
+                waits.extend(unsent.map(|setting| not_sent(id, setting, &why)));
+                return Err(Failure::new(FAILURE, waits.join("\nvcm: ")));
             }
-            Answer::Full(why) => {
-                return Err(Failure::new(LATER, format!("{id} {setting}: {}", earlier(why))));
+            Answer::Refused(refusal) => {
+                waits.push(format!("{id} {setting}: {}", refusal.line()));
+                return Err(Failure::new(FAILURE, waits.join("\nvcm: ")));
             }
-            Answer::Refused(refusal) => return Err(failure(id, &format!("{setting}: {}", refusal.line()))),
         }
     }
-    Ok(0)
+    if waits.is_empty() { Ok(0) } else { Err(Failure::new(LATER, waits.join("\nvcm: "))) }
 }
 
 pub fn release(arguments: &Release) -> Outcome {
@@ -58,7 +64,7 @@ pub fn release(arguments: &Release) -> Outcome {
             say::result(&(line + "\n"))
         }
         Answer::Waits(why) => Err(Failure::new(LATER, format!("{id} release: {}", why.line()))),
-        Answer::Full(why) => Err(Failure::new(LATER, format!("{id} release: {}", earlier(why)))),
+        Answer::Full(earlier) => Err(Failure::new(FAILURE, not_sent(id, "release", &earlier.line()))),
         Answer::Refused(refusal) => Err(failure(id, refusal.line())),
     }
 }
@@ -69,8 +75,8 @@ fn seen(target: &str, verb: &str) -> Result<Seen, Failure> {
     Seen::open(process).map_err(|why| failure(id, &say::for_verb(&why, verb)))
 }
 
-fn earlier(why: Why) -> String {
-    format!("an earlier order is still pending: {}", why.line())
+fn not_sent(id: i32, order: &str, why: &str) -> String {
+    format!("{id} {order}: not sent: {why}")
 }
 
 fn failure(id: i32, why: &str) -> Failure {

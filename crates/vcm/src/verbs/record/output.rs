@@ -36,6 +36,15 @@ fn tell_of_others(folder: &Path, begin: &OsStr) {
     }
 }
 
+/// The error of the system, which comes with the temporary name.
+fn without_name(error: io::Error) -> io::Error {
+    let text = error.to_string();
+    match text.split_once(" at path ") {
+        Some((words, _)) => io::Error::new(error.kind(), words),
+        None => error,
+    }
+}
+
 pub struct Output {
     path: PathBuf,
     /// The file that stands in its place until it is kept, and goes when it is not; none of a device or a pipe.
@@ -55,7 +64,8 @@ impl Output {
         // The process's mask applies, as to any file. A killed tool leaves a file whose name tells that it is partial.
         let mut builder = tempfile::Builder::new();
         let builder = builder.prefix(&begin).suffix(PARTIAL).permissions(Permissions::from_mode(0o666));
-        let (file, temporary) = builder.tempfile_in(folder)?.into_parts();
+        let made = builder.tempfile_in(folder).map_err(without_name)?;
+        let (file, temporary) = made.into_parts();
         is_locked(&file);
         Ok((Output { path, temporary: Some(temporary) }, file))
     }
@@ -112,6 +122,12 @@ mod tests {
         drop(file);
         assert!(is_locked(&again), "its recording is no more");
         drop(output);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_made_is_told_without_the_name_that_nobody_typed() {
+        let error = Output::create("/nonexistent/a.vct".into()).err().unwrap();
+        assert_eq!(error.to_string(), "No such file or directory (os error 2)");
     }
 
     #[test]

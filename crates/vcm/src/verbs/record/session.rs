@@ -252,7 +252,7 @@ impl Ended {
         if let Some(written) = &self.written {
             let bytes = written.file_bytes as f64 / written.events.max(1) as f64;
             line(&format!(
-                "vcm: {path}: {} events of {} threads ({} allocations, {} frees, {} reallocs), {bytes:.2} bytes each; {} lost",
+                "vcm: {path}: {} events of {} threads ({} allocations, {} frees, {} reallocs), {bytes:.2} bytes of file per event; {} lost",
                 written.events, seen.threads, seen.allocations, seen.frees, seen.reallocations, seen.lost
             ));
         }

@@ -43,9 +43,9 @@ pub fn page(table: &Table, rounds: &Rounds<'_>, summary: Option<&Summary>, is_st
     parts.extend(compared.differences(&DIFFERENCES));
     parts.push(compared.medians("Measurements", |_| true));
     parts.push(Part::Note(
-        "Medians, ordered by result; neighbours may not differ significantly. Below each: its difference from \
-         the first allocator, round by round, the 99 % confidence interval, and the smallest difference that \
-         would have been found."
+        "Medians, ordered by result; neighbours may not differ significantly. Below each: the mean of its \
+         differences from the first allocator, round by round (not the difference of the medians), the 99 % \
+         confidence interval, and the smallest difference that would have been found."
             .to_owned(),
     ));
     if let Some(summary) = summary {

@@ -80,7 +80,7 @@ impl Rounds<'_> {
                     Ok(run) => drop(found.insert((place, round), run)),
                     Err(Failed::Stopped) => break,
                     Err(Failed::Because(reason) | Failed::Unseen(reason)) => {
-                        self.progress.say(&format!("vcm: {} is left out: {reason}", runs.arm.name));
+                        // The report has it.
                         runs.failed = Some(reason);
                     }
                 }

@@ -198,7 +198,7 @@ fn library(process: &Process) -> &'static str {
     match () {
         () if has(&["libvcmalloc-hardened.so", "libvcmalloc_hardened.so"]) => "hardened",
         () if has(&["libvcmalloc.so"]) => "default",
-        () if has(&["libtcmalloc"]) => "stand-in",
+        () if has(&["libtcmalloc", "libjemalloc"]) => "stand-in",
         () => "linked",
     }
 }

@@ -1,10 +1,12 @@
 //! One look for a reader, in 80 columns: the bridge from live bytes to RSS, classes, limits, pressure, what went back.
 
 use super::json::shown;
+use crate::automatic;
 use std::time::{Duration, SystemTime};
 use vcm_inspect::pressure::Pressure;
 use vcm_inspect::window::{Class, Giver, Heaps, Seen, Snapshot};
 use vcm_report::unit::amount;
+use vcmalloc_core::options::AUTO;
 
 /// Classes that are shown, those with the most memory.
 const CLASSES: usize = 8;
@@ -19,7 +21,7 @@ pub fn page(seen: &Seen, snapshot: &Snapshot) -> String {
     bridge(&mut text, snapshot);
     classes(&mut text, snapshot);
     heaps(&mut text, &snapshot.heaps);
-    limits(&mut text, snapshot);
+    limits(&mut text, snapshot, seen.process.usable_cpus());
     pressure(&mut text, &seen.process.memory_pressure());
     given_back(&mut text, snapshot);
     text += &format!("pinned memory by call site: vcm profile {} --pinned\n", seen.process.id);
@@ -144,7 +146,7 @@ fn heaps(text: &mut String, heaps: &Heaps) {
     }
 }
 
-fn limits(text: &mut String, snapshot: &Snapshot) {
+fn limits(text: &mut String, snapshot: &Snapshot, usable_cpus: Option<u64>) {
     let stats = &snapshot.stats;
     *text += &format!("\n{:<15}{:<12}{:<29}in effect\n", "limits", "value", "set by");
     for name in LIMITS {
@@ -159,6 +161,10 @@ fn limits(text: &mut String, snapshot: &Snapshot) {
         let line = format!("{name:<15}{:<12}{:<29}{effect}", shown(setting), setting.origin.name());
         *text += line.trim_end();
         text.push('\n');
+        if let Some(cpus) = usable_cpus.filter(|_| name == "cache_limit" && setting.value == AUTO) {
+            let why = automatic::words(Some(stats.cache_limit), cpus, amount);
+            *text += &format!("{:<15}{why}\n", "");
+        }
     }
 }
 

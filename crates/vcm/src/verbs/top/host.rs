@@ -30,6 +30,8 @@ pub struct Moment {
 /// A process as it was found in the last round.
 pub struct Row {
     pub name: String,
+    /// As the kernel has it.
+    pub command: String,
     pub kind: &'static str,
     pub snapshot: Snapshot,
     pub threads: u64,
@@ -126,10 +128,12 @@ impl Row {
         let label = daemon::label(Role::of_process(&process), &words);
         let kind = kind(&process);
         let mut watched = Watched::new(Seen::of(ours)?);
-        let name = if label.is_empty() { watched.seen.name.clone() } else { label };
+        let command = watched.seen.name.printed();
+        let name = if label.is_empty() { command.clone() } else { label.printed() };
         let snapshot = watched.look()?;
         let mut row = Row {
-            name: name.printed(),
+            name,
+            command,
             kind,
             snapshot,
             threads: 0,
@@ -207,7 +211,7 @@ fn kind(process: &Process) -> &'static str {
     match () {
         () if has("libvcmalloc-hardened") => "hardened",
         () if has("libvcmalloc") => "shared",
-        () if has("libtcmalloc") => "stand-in",
+        () if has("libtcmalloc") || has("libjemalloc") => "stand-in",
         () => "static",
     }
 }

@@ -15,8 +15,10 @@ pub struct View {
 impl View {
     pub fn rows<'a>(&self, host: &'a Host) -> Vec<&'a Row> {
         let wanted = self.filter.to_lowercase();
-        let fits =
-            |row: &&Row| row.name.to_lowercase().contains(&wanted) || row.id().to_string().contains(&wanted);
+        let fits = |row: &&Row| {
+            [&row.name, &row.command].iter().any(|name| name.to_lowercase().contains(&wanted))
+                || row.id().to_string().contains(&wanted)
+        };
         let mut rows: Vec<&Row> = host.rows().filter(fits).collect();
         rows.sort_by(|one, other| {
             let order = order(self.sort, one, other);

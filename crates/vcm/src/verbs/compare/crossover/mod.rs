@@ -310,7 +310,7 @@ fn put_back(root: &Root, manager: &Manager, path: &Path, left: Option<State>) ->
             Ok(unit) => unit,
             // Of a unit that was removed since only the files of ours are left.
             Err(systemd::NoUnit::Unknown { .. }) => gone(&before.unit),
-            Err(why) => return Err(refused(crate::unit_plan::no_unit(&before.unit, "disable", &why))),
+            Err(why) => return Err(refused(crate::unit_plan::no_unit(root, &before.unit, "disable", &why))),
         };
         let place = crate::drop_in::Place::of(root, &unit.name);
         let role = units::role(root, &unit);

@@ -124,7 +124,7 @@ pub fn checked(root: &Root, manager: &Manager, name: &str) -> Result<Service, Fa
         } else {
             FAILURE
         };
-        Failure::new(code, no_unit(name, "compare --systemd", &why))
+        Failure::new(code, no_unit(root, name, "compare --systemd", &why))
     })?;
     if name.ends_with('@') {
         return Err(Failure::new(
@@ -162,6 +162,7 @@ pub fn checked(root: &Root, manager: &Manager, name: &str) -> Result<Service, Fa
     let name = unit.stem();
     if shown.load == "masked" {
         return Err(refused(no_unit(
+            root,
             name,
             "compare --systemd",
             &systemd::NoUnit::Masked { name: unit.name.clone() },
