@@ -8,7 +8,7 @@ pub fn compare_or_renew(name: &str, made: &str) {
     if std::env::var_os("RENEW_GOLDEN").is_some() {
         std::fs::write(&file, made).expect("the page can be written");
     }
-    let kept = std::fs::read_to_string(&file).unwrap_or_default();
+    let kept = vcm_foreign::file::text(&file).unwrap_or_default();
     assert!(
         kept == made,
         "docs/reference/{name} is outdated; renew it: RENEW_GOLDEN=1 cargo test -p vcm --bin vcm reference_page"
