@@ -102,8 +102,8 @@ model: setup-demo build ## what locks would let many CPUs do: counted with the s
 	$(if $(AGAIN),rm -f $(TARGET)/model/*.json)
 	$(TARGET)/release/vcm-model page $(TARGET)/release $(TARGET)/model results/model.md $(CPUS) $(or $(TRACES),$(TARGET)/traces)
 
-# LIST=1 prints the plan alone, ONLY="memory-idle soak" runs some steps.
-results: setup-build ## all that the pages of results need, in order, with its times first: some 20 hours, less without root or network
+# ONLY="memory-idle soak" runs some steps.
+results: setup-build ## all that the pages of results need, in order; LIST=1 prints the plan with its times
 	@scripts/results $(if $(LIST),--list) $(ONLY)
 
 # Not a part of `make test`: it takes minutes and installs daemons. Ends with 3 if the controls were not seen.
@@ -199,7 +199,7 @@ fuzz: setup-build ## each fuzz target: its corpus, then a minute of new inputs; 
 	done
 
 # Not a part of `make test`, which only looks whether the breaks still fit. NAME=fence for those with that word in their name.
-breaks: setup-build ## break the code on purpose, about a hundred times: which break does its test not notice
+breaks: setup-build ## break the code on purpose: which break does its test not notice
 	$(CARGO) run -p vcmalloc-tests --example breaks -- $(NAME)
 
 # SHARD=7/20 for a twentieth. The tests named here are those of the changed layers, of the one above, and the quick ones that ask

@@ -1,5 +1,6 @@
 /* vcmalloc: the functions beyond malloc's own. Link with -lvcmalloc, or preload libvcmalloc.so and look them up with
-   dlsym. All functions may be called by any thread at any time and leave errno alone. Sizes are in bytes. */
+   dlsym. All functions may be called by any thread at any time. All leave errno alone but vcm_heap_* that return a pointer
+   or a heap, as their comments say. Sizes are in bytes. */
 #ifndef VCMALLOC_H
 #define VCMALLOC_H
 

@@ -90,6 +90,28 @@ fn every_module_of_the_core_is_a_layer() {
 }
 
 #[test]
+fn pages_and_the_picture_of_the_core_list_the_layers_in_their_order() {
+    let read = |name: &str| {
+        fs::read_to_string(repository().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    };
+    let between = |text: String, from: &str, to: &str| {
+        let part = text.split_once(from).and_then(|(_, rest)| rest.split_once(to));
+        part.map(|(part, _)| part.to_owned()).unwrap_or_else(|| panic!("no list between {from:?} and {to:?}"))
+    };
+    let sentence = between(read("CONTRIBUTING.md"), "from the bottom:", ". `tests/layers.rs`");
+    let named: Vec<&str> = sentence.split('`').skip(1).step_by(2).collect();
+    assert_eq!(named, LAYERS, "CONTRIBUTING.md");
+    let table = between(read("docs/design/README.md"), "From the bottom to the top:", "\n\nAbove the core");
+    let rows: Vec<&str> =
+        table.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    assert_eq!(rows, LAYERS, "docs/design/README.md");
+    let picture = between(read("crates/core/src/lib.rs"), "//! ```text\n", "//! ```\n");
+    let mut drawn: Vec<&str> = picture.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
+    drawn.reverse();
+    assert_eq!(drawn, LAYERS, "crates/core/src/lib.rs");
+}
+
+#[test]
 fn upward_lines_are_found_in_every_form() {
     let text = "use crate::heap::Heap;\npub use crate::{base::Bytes, cache::{self, Slab}, options};\n\
                 // use crate::heap;\nlet x = crate::central::Central::new();\n\

@@ -172,7 +172,7 @@ const LABS: Floors = &[
 ];
 
 const VCM: Floors = &[
-    &["config_file", "proof", "signals"],
+    &["config_file", "proof", "reference_page", "signals"],
     &["child"],
     &["whole_file"],
     &["settings", "restart", "trace_file", "drop_in"],

@@ -135,7 +135,7 @@ fn a_page_without_a_library_or_with_an_unknown_commit_is_too_old() {
 fn a_page_that_is_too_old_carries_a_mark_and_another_one_carries_none() {
     let made = Made::with("scripts/figures-age");
     let library = made.commit(CORE, 1);
-    let mark = "\n> Measured on library 87da0f7, 61 commits to crates/core ago; to be measured anew.\n";
+    let mark = "\n> Measured on library 87da0f7; to be measured again for 0.1.0.\n";
     made.write("page.md", &(measured(&library) + mark));
     let (code, said) = made.run(&["page.md"]);
     assert!(code == Some(1) && said.contains("page.md: the mark is no longer right"), "{said}");

@@ -1,5 +1,6 @@
 //! The shelves: a kept run or result is one that a page cites, links lead somewhere, decisions have their form, and the
 //! indexes of results and of decisions are what their pages say of themselves. RENEW_GOLDEN=1 writes both indexes.
+//! The other indexes name each page and folder, and libraries of results are commits.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -8,6 +9,11 @@ use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 use vcmalloc_tests::library::repository;
+
+#[path = "shelves/commits.rs"]
+mod commits;
+#[path = "shelves/contents.rs"]
+mod contents;
 
 const INDEX: &str = "results/README.md";
 const RESULTS: &str = "results";
@@ -256,7 +262,8 @@ fn index(all: &BTreeSet<PathBuf>) -> String {
     let mut text = "# Results\n\n\
         <!-- Made by `RENEW_GOLDEN=1 cargo test -p vcmalloc-tests --test shelves`; do not edit. -->\n\n\
         What was asked, what came out, where and on which library. The pages of speed, memory and daemons, and the one of \
-        where it is behind, sum up the others.\n\n\
+        where it is behind, sum up the others. `vcm-bench` and `vcm-memory` are built by `cargo build --release -p vcmalloc-bench` \
+        ([how](../docs/guides/benchmarks.md)).\n\n\
         | page | question | answer, in short | date | machine | library |\n|---|---|---|---|---|---|\n"
         .to_owned();
     let results = pages(all).filter(|page| page.parent() == Some(Path::new(RESULTS)) && !is_front(page));

@@ -8,6 +8,7 @@
 //!  policy     keys in freed blocks
 //!  sources    blocks in no span: guarded samples, blocks of no bytes, emergency memory
 //!  upkeep     what goes back to the system, and when; limits
+//!  tenants    heaps of tenants: counted, bounded, gone at once
 //!  cache      front: one slab of arrays for each virtual CPU
 //!  central    middle: transfer arrays and lists of spans, for each class
 //!  large      allocations above the largest class

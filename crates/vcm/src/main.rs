@@ -29,6 +29,8 @@ mod drop_in;
 mod findings;
 mod html;
 mod proof;
+#[cfg(test)]
+mod reference_page;
 mod restart;
 mod sandbox;
 mod settings;

@@ -4,7 +4,7 @@ use super::list::{Entry, entries};
 use std::fmt::Write;
 
 const HEAD: &str = "\
-<!-- Made by `cargo run -p vcm -- config --markdown > docs/reference/options.md`; do not edit. -->
+<!-- Made by `RENEW_GOLDEN=1 cargo test -p vcm --bin vcm reference_page`; do not edit. -->
 # Options
 
 An option is set, strongest first:
@@ -101,13 +101,7 @@ mod tests {
 
     #[test]
     fn the_reference_page_in_the_repository_is_up_to_date() {
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/options.md");
-        let kept = std::fs::read_to_string(file).unwrap_or_default();
-        assert!(
-            kept == page(),
-            "docs/reference/options.md is outdated; renew it: cargo run -p vcm -- config --markdown > \
-             docs/reference/options.md"
-        );
+        crate::reference_page::compare_or_renew("options.md", &page());
     }
 
     #[test]

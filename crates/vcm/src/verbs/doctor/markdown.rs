@@ -37,12 +37,6 @@ mod tests {
 
     #[test]
     fn the_reference_page_in_the_repository_is_up_to_date() {
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/doctor.md");
-        let kept = std::fs::read_to_string(file).unwrap_or_default();
-        assert!(
-            kept == page(&super::super::checks::ALL),
-            "docs/reference/doctor.md is outdated; renew it: cargo run -p vcm -- doctor --markdown > \
-             docs/reference/doctor.md"
-        );
+        crate::reference_page::compare_or_renew("doctor.md", &page(&super::super::checks::ALL));
     }
 }
