@@ -37,7 +37,9 @@ const FRONT: Floors = &[&["manual", "page", "say"], &["library"], &["lib"]];
 const INSPECT: Floors = &[
     &["root", "elf", "privileges", "testing"],
     &["process", "machine", "command", "dependencies", "systemd"],
-    &["block", "condition", "loaded", "pressure", "readable", "resources", "start", "variables"],
+    &["block", "condition", "pressure", "readable", "resources", "start", "variables"],
+    &["link_map"],
+    &["loaded"],
     &["allocator", "daemon", "ceph"],
     &["window::memory"],
     &["window::layout"],
