@@ -55,7 +55,7 @@ fn every_group_of_the_usage_has_packages() {
     }
 }
 
-/// What setup prints on a machine where nothing is installed and apt would upgrade a package.
+/// The output of setup on a machine where nothing is installed and apt would upgrade a package.
 fn objection(user: &str) -> String {
     let folder = TempDir::new().expect("a folder");
     for (name, text) in [

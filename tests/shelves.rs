@@ -261,7 +261,7 @@ fn headings(text: &str) -> BTreeSet<String> {
 fn index(all: &BTreeSet<PathBuf>) -> String {
     let mut text = "# Results\n\n\
         <!-- Made by `RENEW_GOLDEN=1 cargo test -p vcmalloc-tests --test shelves`; do not edit. -->\n\n\
-        What was asked, what came out, where and on which library. The pages of speed, memory and daemons, and the one of \
+        Each page has a question, the answer, the machine and the library. The pages of speed, memory and daemons, and the one of \
         where it is behind, sum up the others. `vcm-bench` and `vcm-memory` are built by `cargo build --release -p vcmalloc-bench` \
         ([how](../docs/guides/benchmarks.md)).\n\n\
         | page | question | answer, in short | date | machine | library |\n|---|---|---|---|---|---|\n"

@@ -14,7 +14,7 @@ pub struct Raised {
 }
 
 impl Raised {
-    /// Where this may not be written, processes of that size say how many threads they got.
+    /// Nothing changes if this may not be written: then processes of that size say how many threads they got.
     pub fn for_threads(threads: usize) -> Raised {
         let raised = Raised::at(Path::new(PID_MAX), threads);
         if let Some(before) = &raised.before {

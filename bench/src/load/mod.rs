@@ -92,7 +92,7 @@ pub enum Pattern {
     Steps,
 }
 
-/// What a pattern does: one thread, threads whose calls are timed, or a crew of threads.
+/// The work of a pattern: one thread, threads whose calls are timed, or a crew of threads.
 enum Kind {
     Steps,
     Small,

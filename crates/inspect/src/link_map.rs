@@ -12,7 +12,7 @@ use vcm_foreign::file;
 
 /// No process has more; the list may be damaged, and lead round.
 const MOST_OBJECTS: usize = 1 << 14;
-/// Where the list begins in `struct r_debug`, and the parts of `struct link_map`.
+/// Offsets: of the beginning of the list in `struct r_debug`, and of the parts of `struct link_map`.
 const MAP: u64 = 8;
 const DYNAMIC: u64 = 16;
 const NEXT: u64 = 24;
