@@ -41,6 +41,7 @@ impl<O: Os> Heap<O> {
         self.sources.emergency.each_mapping(&mut note);
         self.profile.each_reservation(&mut note);
         self.sources.guards.each_reservation(&mut note);
+        self.sources.empties.each_reservation(&mut note);
         let (start, bytes) = self.probing.mapping();
         note(start, bytes);
         self.central.each_mapping(&mut note);

@@ -107,6 +107,11 @@ impl Empties {
         }
     }
 
+    #[cfg(any(test, feature = "fake-os"))]
+    pub fn each_reservation(&self, mut take: impl FnMut(usize, usize)) {
+        take(self.base.load(Ordering::Acquire), RANGE_BYTES + NOTE_BYTES);
+    }
+
     /// Whether an address lies in the range. Reads nothing there.
     #[inline]
     pub fn owns(&self, address: usize) -> bool {

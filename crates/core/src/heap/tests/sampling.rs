@@ -334,3 +334,14 @@ fn with_a_hard_limit_that_is_reached_nothing_is_guarded() {
     later(&heap);
     assert!(!heap.is_guarded(heap.allocate(100)));
 }
+
+#[test]
+fn a_heap_that_a_fuzzer_has_used_leaves_no_mapping() {
+    let heap = Box::new(Heap::with_hooks(Fake::default(), HOOKS));
+    assert!(heap.start_profile(1));
+    [0, 1, 5000, 300_000].into_iter().for_each(|bytes| heap.free(heap.allocate(bytes)));
+    // SAFETY: nobody uses the heap again.
+    unsafe { heap.unmap_for_test() };
+    let left = heap.os.mapped.lock().unwrap().clone();
+    assert_eq!(left, []);
+}
