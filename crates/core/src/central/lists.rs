@@ -432,7 +432,7 @@ pub fn release_pages<O: Os>(os: &O, pages: &Pages<O>, id: SpanId, idle: u128) ->
 fn reached_units(start: usize, span: &Span, fresh: u32) -> Option<(usize, usize)> {
     let reach =
         |fresh: u32| round_up((span.blocks() - fresh) as usize * span.class().block_bytes(), UNIT_BYTES);
-    let (from, to) = (reach(fresh), reach(span.fresh()).min(span.units.get() as usize * UNIT_BYTES));
+    let (from, to) = (reach(fresh), reach(span.fresh()).min(span.bytes()));
     (from < to).then_some((start + from, to - from))
 }
 

@@ -32,7 +32,7 @@ impl<O: Os> Hardened<O> {
         }
         if let Some((id, _)) = pages.tenant_of(address) {
             let span = pages.span(id);
-            let run = (pages.address_of(span.start.get()), span.units.get() as usize * UNIT_BYTES);
+            let run = (pages.address_of(span.start.get()), span.bytes());
             return (!span.class().is_small()).then_some(run);
         }
         let mut start = pages.address_of(pages.unit_of(address));

@@ -11,8 +11,6 @@ use core::ptr::{with_exposed_provenance as at, with_exposed_provenance_mut as at
 /// From here on a block may be sparse: pieces of a page that are all zero are not copied.
 const SPARSE_FROM: usize = 1 << 20;
 const PIECE: usize = 4096;
-/// While a heap hands its blocks over a resize looks so often whose its block is, in nanoseconds.
-const WAIT: u64 = 20_000;
 
 impl<O: Os> Hardened<O> {
     /// `Blocks::reallocate_aligned`.
@@ -26,36 +24,38 @@ impl<O: Os> Hardened<O> {
         if self.heap.sources.empties.owns(address) {
             return self.reallocate_empty(address, align, bytes);
         }
-        let visit = self.visit_to_use(address);
-        let live = self.heap.obeyed(self.owned(address));
-        // The block stays in its heap, whatever heap the thread uses.
-        let id = self.heap_of_block(address);
-        if bytes > super::MOST_BYTES {
-            return 0;
-        }
-        // A block stays where it is unless it is too small or less than half used.
-        let may_stay = bytes >= live.frame.bytes / 2;
-        if may_stay && self.resizes_in_place(&live, align, bytes) {
-            return address;
-        }
-        let block = match bytes > live.frame.bytes && bytes >= GUARDED_FROM {
-            true => self.allocate_growing(id, align, bytes),
-            false => self.allocate_of(id, align, bytes),
-        };
-        if block == 0 {
-            if id != HeapId::OWN && self.heap.tenants.is_ending(id) {
-                // It is about to belong to another heap, which may give more.
-                drop(visit);
-                self.heap.os.sleep(WAIT);
-                return self.resize(address, align, bytes);
+        loop {
+            let visit = self.visit_to_use(address);
+            let live = self.heap.obeyed(self.owned(address));
+            // The block stays in its heap, whatever heap the thread uses.
+            let id = self.heap_of_block(address);
+            if bytes > super::MOST_BYTES {
+                return 0;
             }
+            // A block stays where it is unless it is too small or less than half used.
+            let may_stay = bytes >= live.frame.bytes / 2;
+            if may_stay && self.resizes_in_place(&live, align, bytes) {
+                return address;
+            }
+            let block = match bytes > live.frame.bytes && bytes >= GUARDED_FROM {
+                true => self.allocate_growing(id, align, bytes),
+                false => self.allocate_of(id, align, bytes),
+            };
+            if block != 0 {
+                copy_to_zeros(address, block, live.frame.bytes.min(bytes));
+                self.heap.obeyed(self.take(&live));
+                return block;
+            }
+            // No heap waits for this thread while it waits for one.
+            drop(visit);
+            if id != HeapId::OWN && self.heap.is_handed_over(id, address) {
+                continue;
+            }
+            let _visit = self.visit_to_use(address);
             // A block that shrinks can stay, as long as there is no memory to move it to.
             let stays = bytes <= live.frame.bytes && self.resizes_in_place(&live, align, bytes);
             return if stays { address } else { 0 };
         }
-        copy_to_zeros(address, block, live.frame.bytes.min(bytes));
-        self.heap.obeyed(self.take(&live));
-        block
     }
 
     /// Another block for one of no bytes.

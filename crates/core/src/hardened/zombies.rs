@@ -7,7 +7,7 @@ use super::Hardened;
 use super::fences::Fence;
 use crate::base::fault::Misuse;
 use crate::base::sync::Ordering;
-use crate::class::{MIN_ALIGN, UNIT_BYTES};
+use crate::class::MIN_ALIGN;
 use crate::heap::{HeapId, Refusal};
 use crate::os::Os;
 
@@ -49,7 +49,7 @@ impl<O: Os> Hardened<O> {
         pages.each_span(|_, span| {
             let start = pages.address_of(span.start.get());
             if self.heap.owner_heap(start) == Some(id) {
-                take(start, span.units.get() as usize * UNIT_BYTES);
+                take(start, span.bytes());
             }
         });
     }

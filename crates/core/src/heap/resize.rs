@@ -39,8 +39,10 @@ impl<O: Os> Heap<O> {
         if address == 0 {
             return self.allocate_aligned(align, bytes);
         }
-        if self.is_tenants(address) {
-            return self.reallocate_of_tenant(address, align, bytes);
+        if self.is_tenants(address)
+            && let Some(block) = self.reallocate_of_tenant(address, align, bytes)
+        {
+            return block;
         }
         if align <= MIN_ALIGN && self.stays_in_its_units(address, bytes) {
             return address;
@@ -125,8 +127,12 @@ impl<O: Os> Heap<O> {
     /// Gives the block at `address` another size where that can be without moving it, and where it lies at a
     /// multiple of `align`; false where it stays as it is.
     pub fn resize_in_place(&self, address: usize, align: usize, bytes: usize) -> bool {
-        if self.is_tenants(address) {
-            return address & (align - 1) == 0 && self.resizes_of_tenant(address, bytes);
+        if let Some(id) = self.owner_heap(address) {
+            let is_done = address & (align - 1) == 0 && self.resizes_of_tenant(address, bytes);
+            if is_done {
+                self.note_resized_of_tenant(id, address, bytes);
+            }
+            return is_done;
         }
         self.check_start(address);
         bytes <= LARGEST_REQUEST && self.is_aligned(address, align) && self.resizes_in_place(address, bytes)

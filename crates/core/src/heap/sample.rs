@@ -1,5 +1,6 @@
 //! A sampled block: when a request is to be one, and where it is placed; and blocks of a policy, which are samples where they lie.
 
+use crate::base::Fresh;
 use crate::base::fault::{Access, Fault};
 use crate::base::stack::Stack;
 use crate::base::sync::Ordering;
@@ -79,7 +80,11 @@ impl<O: Os> Heap<O> {
             // A tracer looks for itself who called.
             let stack = if guarded || self.is_profiling() { self.here() } else { Stack::EMPTY };
             let block = if guarded { self.allocate_guarded(bytes, align, stack) } else { None };
-            let own_run = || self.allocate_large(inside, bytes, align).map(|fresh| fresh.address);
+            let own_run = || {
+                let class = SizeClass::for_aligned(bytes, align);
+                let run = class.map_or(bytes, SizeClass::block_bytes);
+                self.allocate_large(inside, run, align).map(|fresh| self.as_ordinary(fresh, class).address)
+            };
             let block = if self.is_watched() { block.or_else(own_run) } else { block };
             if let Some(address) = block {
                 let counted = self.counted_bytes(bytes, align);
@@ -89,6 +94,17 @@ impl<O: Os> Heap<O> {
             block.unwrap_or(0)
         })
         .unwrap_or(0)
+    }
+
+    /// The run of a sample, which has the bytes of its class for the program: one that trims what has bytes to spare would trim
+    /// samples alone, and the profile would lose them.
+    pub(super) fn as_ordinary(&self, fresh: Fresh, class: Option<SizeClass>) -> Fresh {
+        if let Some(class) = class
+            && let Some(id) = self.pages.span_of(fresh.address)
+        {
+            self.pages.span(id).tell(class);
+        }
+        fresh
     }
 
     fn allocate_guarded(&self, bytes: usize, align: usize, stack: Stack) -> Option<usize> {

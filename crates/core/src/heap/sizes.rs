@@ -34,7 +34,7 @@ impl<O: Os> Heap<O> {
                 // A block that shrank in place may be larger than a new one of its size would be.
                 meant.is_some_and(|meant| meant <= class)
             }
-            Owner::Large => self.large.usable(&self.pages, address).is_ok_and(|usable| bytes <= usable),
+            Owner::Large => self.large.fits(&self.pages, address, bytes),
             Owner::Tenant => bytes <= self.usable_bytes(address),
             Owner::Source(source) => {
                 source.fits(address, bytes, &|asked| Self::block_bytes_for(asked, align))
@@ -60,10 +60,7 @@ impl<O: Os> Heap<O> {
         }
         match self.owner_of(address) {
             Owner::Class(class) => Ok(class.block_bytes()),
-            Owner::Large => {
-                let run = self.large.usable(&self.pages, address)?;
-                Ok(if run <= LARGEST_BYTES { self.usable_of_run(address, run) } else { run })
-            }
+            Owner::Large => self.large.usable(&self.pages, address),
             Owner::Tenant => match self.tenants.usable(&self.store, address) {
                 Ok(None) => self.usable(address),
                 usable => usable.map(|bytes| bytes.unwrap_or(0)),
@@ -71,17 +68,6 @@ impl<O: Os> Heap<O> {
             Owner::Source(source) => source.bytes_at(address),
             Owner::Nobody => Err(Misuse::at(self.foreign_fault(address), address).of_use()),
         }
-    }
-
-    /// Bytes of a block that has a run of its own. Of a sample those that it would have in its class: a program that trims
-    /// what has bytes to spare would trim samples alone, and the profile would lose them.
-    fn usable_of_run(&self, address: usize, run: usize) -> usize {
-        if !self.profile.may_hold(address) {
-            return run;
-        }
-        let bytes = self.inside(|_| self.profile.bytes_at(address)).flatten();
-        let is_small = |bytes: &usize| (1..=LARGEST_BYTES).contains(bytes);
-        bytes.filter(is_small).map_or(run, |bytes| SizeClass::for_small(bytes).block_bytes().min(run))
     }
 
     /// Whether a block of the process's own heap starts at `address` and has a run to itself.

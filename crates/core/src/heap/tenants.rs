@@ -256,33 +256,46 @@ impl<O: Os> Heap<O> {
         block.unwrap_or_else(|| self.reallocate_aligned(0, align, bytes))
     }
 
-    /// A block of a tenant's heap with another size: it stays in its heap, whatever heap the thread uses.
-    pub(crate) fn reallocate_of_tenant(&self, address: usize, align: usize, bytes: usize) -> usize {
-        let usable = self.usable_bytes(address);
-        let id = self.owner_heap(address).unwrap_or(HeapId::OWN);
-        if address & (align - 1) == 0 && (stays_in(usable, bytes) || self.resizes_of_tenant(address, bytes)) {
-            self.note_resized_of_tenant(id, address, bytes);
-            return address;
-        }
-        let Ok(block) = self.allocate_in(id, align, bytes) else {
-            if self.tenants.is_ending(id) {
-                // It is about to belong to another heap, which may give more.
-                self.os.sleep(WAIT);
-                return self.reallocate_aligned(address, align, bytes);
+    /// A block of a tenant's heap with another size: it stays in its heap, whatever heap the thread uses. None where it is the
+    /// process's own by now.
+    pub(crate) fn reallocate_of_tenant(&self, address: usize, align: usize, bytes: usize) -> Option<usize> {
+        let is_aligned = address & (align - 1) == 0;
+        loop {
+            let id = self.owner_heap(address)?;
+            let usable = self.usable_bytes(address);
+            if is_aligned && (stays_in(usable, bytes) || self.resizes_of_tenant(address, bytes)) {
+                self.note_resized_of_tenant(id, address, bytes);
+                return Some(address);
             }
-            // A block that shrinks can stay.
-            return if bytes <= usable && address & (align - 1) == 0 { address } else { 0 };
-        };
-        // SAFETY: both blocks are at least so long, and do not overlap.
-        unsafe {
-            core::ptr::copy_nonoverlapping(
-                core::ptr::with_exposed_provenance::<u8>(address),
-                core::ptr::with_exposed_provenance_mut::<u8>(block),
-                usable.min(bytes),
-            );
+            let Ok(block) = self.allocate_in(id, align, bytes) else {
+                if self.is_handed_over(id, address) {
+                    continue;
+                }
+                // A block that shrinks can stay.
+                return Some(if bytes <= usable && is_aligned { address } else { 0 });
+            };
+            // SAFETY: both blocks are at least so long, and do not overlap.
+            unsafe {
+                core::ptr::copy_nonoverlapping(
+                    core::ptr::with_exposed_provenance::<u8>(address),
+                    core::ptr::with_exposed_provenance_mut::<u8>(block),
+                    usable.min(bytes),
+                );
+            }
+            self.free(address);
+            return Some(block);
         }
-        self.free(address);
-        block
+    }
+
+    /// Whether a block whose heap gave nothing is handed over to another one, which may give more: at once, or after a moment in
+    /// which this waits.
+    pub fn is_handed_over(&self, id: HeapId, block: usize) -> bool {
+        // First: the end of a heap that is not seen here is seen in the block.
+        if self.tenants.is_ending(id) {
+            self.os.sleep(WAIT);
+            return true;
+        }
+        self.owner_heap(block) != Some(id)
     }
 
     /// Gives such a block another size where it lies; false where that cannot be.

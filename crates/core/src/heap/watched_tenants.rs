@@ -5,7 +5,7 @@
 
 use crate::base::Fresh;
 use crate::cache::Counted;
-use crate::class::MIN_ALIGN;
+use crate::class::{MIN_ALIGN, SizeClass};
 use crate::heap::Heap;
 use crate::heap::sample::name_of;
 use crate::os::Os;
@@ -26,8 +26,11 @@ impl<O: Os> Heap<O> {
             return None;
         }
         self.in_slow_path(|_| {
+            let class = SizeClass::for_aligned(bytes, align);
+            let run = class.map_or(bytes, SizeClass::block_bytes);
             // A heap without room for a large block may have some for a small one.
-            let fresh = self.tenants.take_large(&self.store, id, bytes, align).ok()?;
+            let fresh = self.tenants.take_large(&self.store, id, run, align).ok()?;
+            let fresh = self.as_ordinary(fresh, class);
             self.write_down_of_tenant(id, fresh.address, bytes);
             Some(fresh)
         })

@@ -138,13 +138,21 @@ impl Large {
     /// Bytes that may be used at `address`.
     pub fn usable<O: Os>(&self, pages: &Pages<O>, address: usize) -> Result<usize, Misuse> {
         let id = self.find(pages, address)?;
-        Ok(pages.span(id).units.get() as usize * UNIT_BYTES)
+        Ok(pages.span(id).usable())
     }
 
-    /// Whether the block at `address` has as many units as one of so many bytes. False where none starts there.
+    /// Whether the block at `address` can have been asked for with so many bytes.
+    pub fn fits<O: Os>(&self, pages: &Pages<O>, address: usize, bytes: usize) -> bool {
+        self.find(pages, address).is_ok_and(|id| bytes <= pages.span(id).bytes())
+    }
+
+    /// Whether the block at `address` has as many units as one of so many bytes, and has them as a whole. False where none starts
+    /// there.
     pub fn has_units_for<O: Os>(&self, pages: &Pages<O>, address: usize, bytes: usize) -> bool {
-        let id = self.find(pages, address);
-        id.is_ok_and(|id| units_for(bytes) == Some(pages.span(id).units.get()))
+        self.find(pages, address).is_ok_and(|id| {
+            let span = pages.span(id);
+            units_for(bytes) == Some(span.units.get()) && span.tells_whole_run()
+        })
     }
 
     /// Resizes without moving where the units behind are free, or gives units back. False where that cannot
@@ -157,7 +165,8 @@ impl Large {
         bytes: usize,
     ) -> Result<bool, Misuse> {
         let id = self.find(pages, address)?;
-        Ok(units_for(bytes).is_some_and(|units| pages.resize_large(os, id, address, units, bytes)))
+        let units = units_for(pages.span(id).bytes_for(bytes));
+        Ok(units.is_some_and(|units| pages.resize_large(os, id, address, units, bytes)))
     }
 
     /// Brings the first `bytes` of one large block to another that nobody has seen yet. False where that cannot be: then

@@ -294,17 +294,6 @@ impl<O: Os> Profile<O> {
         number
     }
 
-    /// The bytes that were requested of the process's own sample at `address`, which the caller owns.
-    pub fn bytes_at(&self, address: usize) -> Option<usize> {
-        let state = self.state.lock();
-        if !self.is_on() {
-            return None;
-        }
-        let number = self.find(&state, address);
-        let record = (number != 0).then(|| *self.record(&state, number));
-        record.filter(|record| record.heap == 0).map(|record| record.bytes)
-    }
-
     /// Takes the sample at `address` out, if there is one: its block is about to be freed.
     pub fn remove(&self, address: usize) {
         if !self.may_hold(address) {

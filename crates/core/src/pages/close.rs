@@ -168,7 +168,7 @@ impl<O: Os> Pages<O> {
     /// Keeps a large block that its owner frees; `Full` where it is to be closed.
     pub(super) fn keep(&self, id: SpanId, block: u64) -> Delay {
         let kept = &self.kept;
-        let bytes = self.span(id).units.get() as usize * UNIT_BYTES;
+        let bytes = self.span(id).bytes();
         let most = kept.most.load(Ordering::Relaxed);
         // The hardened policy wants no run again that it has just given back.
         let is_too_much =
@@ -199,7 +199,7 @@ impl<O: Os> Pages<O> {
         };
         let block = self.kept.frees.take_one(fits)?;
         let id = id_of(block);
-        self.kept.discount(self.span(id).units.get() as usize * UNIT_BYTES);
+        self.kept.discount(self.span(id).bytes());
         if self.kept.frees.holds(block) {
             // Two threads freed it at the same moment, and none was told. It is nobody's any more.
             self.note_freed_twice(self.address_of(self.span(id).start.get()));
@@ -227,7 +227,7 @@ impl<O: Os> Pages<O> {
         for block in self.kept.frees.take() {
             any = true;
             let id = SpanId(block as u32);
-            self.kept.discount(self.span(id).units.get() as usize * UNIT_BYTES);
+            self.kept.discount(self.span(id).bytes());
             self.close_freed(state, block, at);
         }
         any

@@ -112,23 +112,24 @@ impl<O: Os> Pages<O> {
     }
 
     /// Finds a run, and has the heap grow for it where there is none: without the lock, so that who needs no more than there
-    /// is does not wait for the system. None where there is no memory.
+    /// is does not wait for the system. None where there is no memory, or the limits allow none any more.
     pub(super) fn take_run<'a>(
         &'a self,
         os: &O,
         mut state: Guard<'a, State, O>,
         place: Place,
-    ) -> (Guard<'a, State, O>, Option<Run>) {
+    ) -> Option<(Guard<'a, State, O>, Run)> {
         let mut tried = Tried::default();
         loop {
             match self.find_run(&mut state, place, &mut tried) {
-                Look::Run(run) => return (state, Some(run)),
-                Look::Nothing => return (state, None),
+                Look::Run(run) => return Some((state, run)),
+                Look::Nothing => return None,
                 Look::Needs(blocks) => {
                     let before = state.runs.huge;
                     drop(state);
                     tried.is_refused = !self.grow(os, before, blocks);
-                    state = self.lock();
+                    // Threads that grew the heap together may have passed the limits together.
+                    state = self.admit(os, self.lock(), place.units)?;
                 }
             }
         }

@@ -98,6 +98,10 @@ impl Limits {
         self.near_end.load(Ordering::Relaxed) && self.near_end.swap(false, Ordering::Relaxed)
     }
 
+    pub(super) fn note_refused(&self) {
+        self.refused.store(true, Ordering::Relaxed);
+    }
+
     /// Whether the hard limit refused memory since this was asked last.
     pub fn take_refused(&self) -> bool {
         self.refused.swap(false, Ordering::Relaxed)
@@ -143,7 +147,7 @@ impl<O: Os> Pages<O> {
         }
         let fits = !self.would_pass(hard, more);
         if !fits {
-            self.limits.refused.store(true, Ordering::Relaxed);
+            self.limits.note_refused();
         }
         fits
     }

@@ -4,7 +4,7 @@
 use super::{
     ALLOCATED_BITS, ALLOCATED_PER_UNIT, BYTES_PER_MARK, GRANULE_SHIFT, Pages, Span, SpanId, State, Table,
 };
-use crate::base::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use crate::base::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use crate::class::{SizeClass, UNIT_SHIFT};
 use crate::os::{Guard, Os};
 use core::mem::offset_of;
@@ -114,7 +114,8 @@ impl<O: Os> Pages<O> {
         ((owner as usize) < self.spans.usable()).then_some(SpanId(owner))
     }
 
-    /// The span that an address lies in, and the tenant's heap that it belongs to; none in the process's own heap.
+    /// The span that an address lies in, and the tenant's heap that it belongs to; none in the process's own heap, whose class for
+    /// the address `class_of` tells from then on, also where the span was handed over a moment ago.
     pub fn tenant_of(&self, address: usize) -> Option<(SpanId, u32)> {
         if self.class_of(address) != SizeClass::LARGE {
             return None;
@@ -135,15 +136,22 @@ impl<O: Os> Pages<O> {
             }
         };
         let heap = self.span(id).heap.get();
-        (heap != 0).then_some((id, heap))
+        if heap == 0 {
+            // Pairs with the one in `hand_over`.
+            fence(Ordering::Acquire);
+            return None;
+        }
+        Some((id, heap))
     }
 
     /// The class of the block at an address, as its span has it where that is a tenant's.
     pub fn class_of_block(&self, address: usize) -> SizeClass {
         match self.class_of(address) {
-            SizeClass::LARGE => {
-                self.tenant_of(address).map_or(SizeClass::LARGE, |(id, _)| self.span(id).class())
-            }
+            SizeClass::LARGE => match self.tenant_of(address) {
+                Some((id, _)) => self.span(id).class(),
+                // It may have become the process's own since the first look.
+                None => self.class_of(address),
+            },
             class => class,
         }
     }
@@ -170,7 +178,7 @@ impl<O: Os> Pages<O> {
         // A thread that frees a block meanwhile finds it a block of the class, or of a tenant's heap: never a large one.
         if heap == 0 {
             self.write_classes(span.start.get(), span.units.get(), span.class());
-            core::sync::atomic::fence(Ordering::Release);
+            fence(Ordering::Release);
         }
         span.heap.set(heap);
         if span.class().is_small() && heap != 0 {

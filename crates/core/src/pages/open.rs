@@ -69,30 +69,23 @@ impl<O: Os> Pages<O> {
             && place.room == 0
             && let Some(id) = self.take_kept(units)
         {
+            self.span(id).tell_whole_run();
             return Some((id, false));
         }
         let mut state = match self.state.lock_soon() {
             Some(state) => state,
             None if of != OfHeap::OWN => self.state.lock(),
             None => match self.take_delayed(class, place) {
-                Some(id) => return Some((id, false)),
+                Some(id) => {
+                    self.span(id).tell_whole_run();
+                    return Some((id, false));
+                }
                 None => self.state.lock(),
             },
         };
         self.settle(&mut state);
-        // With the lock in hand: to take it for this look alone would be every third time that it is taken.
-        if self.comes_to_a_limit(&state, bytes) {
-            drop(state);
-            if !self.fits_limits(os, bytes) {
-                return None;
-            }
-            state = self.lock();
-        }
-        if !self.is_allowed(&state, units) {
-            return None;
-        }
-        let (mut state, run) = self.take_run(os, state, place);
-        let run = run?;
+        state = self.admit(os, state, units)?;
+        let (mut state, run) = self.take_run(os, state, place)?;
         let Some((id, is_new)) = self.unused_span(&mut state) else {
             state.runs.put(&self.huge, run.start, units, self.clock.load());
             return None;
@@ -158,6 +151,29 @@ impl<O: Os> Pages<O> {
         self.take_delayed(SizeClass::LARGE, place)
     }
 
+    /// The lock again, if so many more units may come into use.
+    pub(super) fn admit<'a>(
+        &'a self,
+        os: &O,
+        mut state: Guard<'a, State, O>,
+        units: u32,
+    ) -> Option<Guard<'a, State, O>> {
+        let bytes = units as usize * UNIT_BYTES;
+        // With the lock in hand: to take it for this look alone would be every third time that it is taken.
+        if self.comes_to_a_limit(&state, bytes) {
+            drop(state);
+            if !self.fits_limits(os, bytes) {
+                return None;
+            }
+            state = self.lock();
+        }
+        let is_allowed = self.is_allowed(&state, units);
+        if !is_allowed {
+            self.limits.note_refused();
+        }
+        is_allowed.then_some(state)
+    }
+
     /// The look at the hard limit under the lock: several threads may have passed the one without it.
     fn is_allowed(&self, state: &Guard<'_, State, O>, units: u32) -> bool {
         self.footprint_of(state).saturating_add(units as usize * UNIT_BYTES)
@@ -211,7 +227,7 @@ impl<O: Os> Pages<O> {
         }
         if fits {
             self.shrink(&mut state, span, units);
-            span.requested.set(requested);
+            span.note_resized(requested);
         }
         state.large_grew_by(span);
         let stays_out = fits && more > 0 && self.is_left_out(span.heap.get());

@@ -7,7 +7,7 @@ use crate::base::PAGE_BYTES;
 use crate::base::fault::Fault;
 use crate::base::relaxed::RelaxedCell;
 use crate::base::ticks::{Tick, Ticks};
-use crate::class::{MOST_BLOCKS, SizeClass, UNIT_BYTES};
+use crate::class::{LARGEST_BYTES, MOST_BLOCKS, SizeClass, UNIT_BYTES};
 
 const WORDS: usize = MOST_BLOCKS / 64;
 
@@ -48,6 +48,9 @@ pub struct Span {
     class: RelaxedCell<u8>,
     /// The list of its class that it is in, or why it is in none.
     pub list: RelaxedCell<u8>,
+    /// The class whose bytes its large block has for the program, which does not see that it is a sample; NONE: it has the whole
+    /// run.
+    told: RelaxedCell<u8>,
     /// Free blocks: the ones in `free_bits`.
     pub free: RelaxedCell<u32>,
     /// The tick when a block was last taken or put, or SUBRELEASED.
@@ -82,6 +85,7 @@ impl Span {
         self.set_class(class);
         self.list.set(OPENED);
         self.requested.set(0);
+        self.tell_whole_run();
         self.heap.set(0);
         self.set_released(0);
         let mut left = class.shape().blocks;
@@ -104,6 +108,48 @@ impl Span {
 
     pub fn set_class(&self, class: SizeClass) {
         self.class.set(class.byte());
+    }
+
+    /// Has its large block the bytes of a block of a class for the program, from before that knows it until it is free.
+    pub fn tell(&self, class: SizeClass) {
+        self.told.set(class.byte());
+    }
+
+    pub fn tell_whole_run(&self) {
+        self.tell(SizeClass::NONE);
+    }
+
+    pub fn tells_whole_run(&self) -> bool {
+        self.told.get() == SizeClass::NONE.byte()
+    }
+
+    /// The bytes of its large block that the program may use.
+    pub fn usable(&self) -> usize {
+        if self.tells_whole_run() {
+            self.bytes()
+        } else {
+            SizeClass::from_byte(self.told.get()).block_bytes()
+        }
+    }
+
+    /// The bytes of its run.
+    pub fn bytes(&self) -> usize {
+        self.units.get() as usize * UNIT_BYTES
+    }
+
+    /// The bytes that its large block needs for so many that are requested of it: a sample those of a class.
+    pub fn bytes_for(&self, requested: usize) -> usize {
+        let is_whole = self.tells_whole_run() || requested > LARGEST_BYTES;
+        if is_whole { requested } else { SizeClass::for_small(requested.max(1)).block_bytes() }
+    }
+
+    /// A large block of the span was resized where it lies, to so many bytes: a sample stays one that nobody sees.
+    pub fn note_resized(&self, requested: usize) {
+        self.requested.set(requested);
+        if !self.tells_whole_run() {
+            let is_small = requested <= LARGEST_BYTES;
+            self.tell(if is_small { SizeClass::for_small(requested.max(1)) } else { SizeClass::NONE });
+        }
     }
 
     /// The class that the page map shows. Blocks of a tenant's heap look like large ones there: caches have no place for
@@ -198,7 +244,7 @@ impl Span {
     /// The pages that hold no live block and are not known to be gone.
     pub fn idle_pages(&self) -> u128 {
         let (shape, blocks) = (self.class().shape(), self.blocks() as usize);
-        let pages = self.units.get() as usize * UNIT_BYTES / PAGE_BYTES;
+        let pages = self.bytes() / PAGE_BYTES;
         let mut idle = 0;
         for page in 0..pages.min(128) {
             let first = shape.block_at(page * PAGE_BYTES);
@@ -223,7 +269,7 @@ impl Span {
     /// Whether a page may be idle, as far as counts tell: fewer free bytes than a page are no page.
     pub fn may_have_idle_pages(&self) -> bool {
         let used = (self.blocks() - self.free.get()) as usize * self.class().block_bytes();
-        self.units.get() as usize * UNIT_BYTES >= used + self.released_bytes() + PAGE_BYTES
+        self.bytes() >= used + self.released_bytes() + PAGE_BYTES
     }
 
     /// Notes that pages were given back.
@@ -358,7 +404,7 @@ mod tests {
     fn a_page_is_idle_when_every_block_on_it_is_free() {
         let class = SizeClass::for_small(1536);
         let span = span(class);
-        let all = (1u128 << (span.units.get() as usize * UNIT_BYTES / PAGE_BYTES)) - 1;
+        let all = (1u128 << (span.bytes() / PAGE_BYTES)) - 1;
         assert_eq!(span.idle_pages(), all, "an empty span is idle all over, its tail included");
         span.take(4, |_| ());
         assert_eq!(span.idle_pages(), all & !0b11, "four blocks of 1.5 KiB lie on two pages");
@@ -383,7 +429,7 @@ mod tests {
                         span.put(index).unwrap();
                     }
                 }
-                let pages = span.units.get() as usize * UNIT_BYTES / PAGE_BYTES;
+                let pages = span.bytes() / PAGE_BYTES;
                 let mut expected = if pages >= 128 { u128::MAX } else { (1 << pages) - 1 };
                 (0..blocks)
                     .filter(|index| !span.is_free(*index))
@@ -399,9 +445,9 @@ mod tests {
         let class = SizeClass::for_small(4096);
         let span = span(class);
         span.add_released(span.idle_pages());
-        assert_eq!((span.idle_pages(), span.released_bytes()), (0, span.units.get() as usize * UNIT_BYTES));
+        assert_eq!((span.idle_pages(), span.released_bytes()), (0, span.bytes()));
         span.take(2, |_| ());
-        assert_eq!(span.released_bytes(), (span.units.get() as usize * UNIT_BYTES) - 2 * PAGE_BYTES);
+        assert_eq!(span.released_bytes(), span.bytes() - 2 * PAGE_BYTES);
         span.put(0).unwrap();
         assert_eq!(span.idle_pages(), 1);
     }

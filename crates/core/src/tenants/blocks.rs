@@ -1,12 +1,12 @@
 //! Blocks of the classes: out of a heap's cache or its spans, and back.
 
 use super::spans::not_allocated;
-use super::{HeapId, Refusal, Tenant, Tenants};
+use super::{HeapId, Refusal, Tenant, Tenants, is_still_of};
 use crate::base::Fresh;
 use crate::base::fault::{Fault, Misuse};
 use crate::cache::Cache;
 use crate::central::{Middle, Store};
-use crate::class::{SizeClass, UNIT_BYTES};
+use crate::class::SizeClass;
 use crate::os::Os;
 
 impl<O: Os> Tenants<O> {
@@ -75,19 +75,23 @@ impl<O: Os> Tenants<O> {
     /// Bytes that may be used at an address in a heap of a tenant.
     /// None where it is the process's own by now.
     pub fn usable(&self, store: &Store<O>, address: usize) -> Result<Option<usize>, Misuse> {
-        let Some((id, number)) = store.pages.tenant_of(address) else { return Ok(None) };
-        if self.tenant(number).is_some_and(Tenant::is_over) {
-            return Err(Misuse::at(Fault::FreeMemory, address));
-        }
+        let id = loop {
+            let Some((id, number)) = store.pages.tenant_of(address) else { return Ok(None) };
+            if !self.tenant(number).is_some_and(Tenant::is_over) {
+                break id;
+            }
+            // Its heap may have handed it over since, and ended.
+            if is_still_of(&store.pages, id, number) {
+                return Err(Misuse::at(Fault::FreeMemory, address));
+            }
+        };
         let span = store.pages.span(id);
         match span.class() {
             class if class.is_small() => match store.pages.class_of_allocated(address) {
                 Some(_) => Ok(Some(class.block_bytes())),
                 None => Err(not_allocated(store, class, address)),
             },
-            _ if store.pages.address_of(span.start.get()) == address => {
-                Ok(Some(span.units.get() as usize * UNIT_BYTES))
-            }
+            _ if store.pages.address_of(span.start.get()) == address => Ok(Some(span.usable())),
             _ => Err(Misuse::at(Fault::InteriorPointer, address)),
         }
     }

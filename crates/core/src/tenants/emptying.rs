@@ -8,7 +8,7 @@ use super::waiting::Waiting;
 use super::{CLOSING, DRAINING, ENDING, HeapId, LEFT, Rooms, Tenant, Tenants};
 use crate::base::sync::Ordering;
 use crate::central::Store;
-use crate::class::{SizeClass, UNIT_BYTES};
+use crate::class::SizeClass;
 use crate::os::{Guard, Os};
 use crate::pages::{OPENED, SpanId};
 
@@ -164,7 +164,7 @@ impl<O: Os> Tenants<O> {
             let ids = ids.get(..count).unwrap_or_default();
             let mut bytes = 0;
             for span in ids.iter().map(|id| store.pages.span(*id)) {
-                bytes += span.units.get() as usize * UNIT_BYTES;
+                bytes += span.bytes();
                 let class = span.class();
                 if class.is_small() {
                     rooms.count(class, -i64::from(span.blocks() - span.free.get()));

@@ -98,8 +98,7 @@ impl<O: Os> Tenants<O> {
             let (mut rooms, mut ids) = (self.alone(store, tenant), [SpanId::NONE; PORTION]);
             let count = self.take_spans(store, &mut rooms, &mut ids);
             let ids = ids.get(..count).unwrap_or_default();
-            let bytes: usize =
-                ids.iter().map(|id| store.pages.span(*id).units.get() as usize * UNIT_BYTES).sum();
+            let bytes: usize = ids.iter().map(|id| store.pages.span(*id).bytes()).sum();
             if parent.is_none() && store.pages.has_left_out() {
                 // Nobody else knows the spans: a free that comes meanwhile waits.
                 drop(rooms);

@@ -89,13 +89,13 @@ impl<O: Os> Tenants<O> {
 
     /// A block as `count_waiting` counts it: to be asked for before the block goes.
     pub fn as_waiting(&self, pages: &Pages<O>, address: usize) -> Option<Waits> {
-        let (id, number) = pages.tenant_of(address)?;
-        let span = pages.span(id);
+        let (span, heap) = self.span_and_heap_of(pages, address)?;
+        let span = pages.span(span);
         let (bytes, small) = match span.class() {
             class if class.is_small() => (class.block_bytes() as u64, class.block_bytes() as u64),
             _ => (u64::from(span.units.get()) * UNIT_BYTES as u64, 0),
         };
-        Some(Waits { heap: self.id_of(number), bytes, small })
+        Some(Waits { heap, bytes, small })
     }
 
     pub fn count_waiting(&self, Waits { heap, bytes, small }: Waits, comes: bool) {
@@ -145,7 +145,7 @@ impl<O: Os> Tenants<O> {
         }
         pages.each_span(|_, span| {
             if span.heap.get() == id.number() {
-                let length = span.units.get() as usize * UNIT_BYTES;
+                let length = span.bytes();
                 let start = pages.address_of(span.start.get());
                 bytes += os.resident_bytes(start, length).unwrap_or(length) as u64;
             }
@@ -177,7 +177,7 @@ impl<O: Os> Tenants<O> {
                 let in_use = (0..span.blocks() as usize).filter(|index| !span.is_free(*index));
                 in_use.for_each(|index| take(start + index * class.block_bytes(), class.block_bytes()));
             } else {
-                take(start, span.units.get() as usize * UNIT_BYTES);
+                take(start, span.bytes());
             }
         });
     }

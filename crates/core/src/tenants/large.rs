@@ -80,7 +80,7 @@ impl<O: Os> Tenants<O> {
         if span.list.get() == CLOSED {
             return Err(Misuse::at(Fault::DoubleFree, address));
         }
-        let bytes = span.units.get() as usize * UNIT_BYTES;
+        let bytes = span.bytes();
         rooms.unlink(&store.pages, id);
         span.list.set(CLOSED);
         store.pages.close_spans(&[id], store.pages.clock.load());
@@ -93,7 +93,8 @@ impl<O: Os> Tenants<O> {
     pub fn resize_in_place(&self, store: &Store<O>, address: usize, bytes: usize) -> bool {
         let pages = &store.pages;
         let Some((id, number)) = pages.tenant_of(address) else { return false };
-        let (Some(tenant), Some(units)) = (self.tenant(number), units_for(bytes)) else { return false };
+        let units = units_for(pages.span(id).bytes_for(bytes));
+        let (Some(tenant), Some(units)) = (self.tenant(number), units) else { return false };
         let mut rooms = tenant.rooms.lock();
         let is_its_own = pages.tenant_of(address) == Some((id, number))
             && pages.span(id).list.get() == 0

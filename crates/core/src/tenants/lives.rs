@@ -26,7 +26,8 @@ impl Life<'_> {
     /// Gives an unused entry to another heap; its generation. Called by one thread, before it writes other words of the entry.
     pub fn renew(&self) -> u32 {
         let generation = self.generation.load(Ordering::Relaxed).wrapping_add(1).max(1);
-        self.generation.store(generation, Ordering::Relaxed);
+        // Release: a thread that reads this generation sees that spans of the heap before are another one's.
+        self.generation.store(generation, Ordering::Release);
         fence(Ordering::Release);
         generation
     }

@@ -120,18 +120,17 @@ impl<O: Os> Tenants<O> {
             return false;
         }
         // It may allocate in the heap itself, and is not called for that.
-        let (mark, in_on_limit) = (O::mark(), &tenant.in_on_limit);
+        let mark = O::mark();
         match call {
             0 => false,
-            _ if in_on_limit.load(Ordering::Relaxed) == mark => false,
             call => {
-                in_on_limit.store(mark, Ordering::Relaxed);
+                let Some(place) = tenant.enter_on_limit(mark) else { return false };
                 // SAFETY: stored by `begin`, which takes a function of this type.
                 let call = unsafe {
                     core::mem::transmute::<*const (), OnLimit>(core::ptr::with_exposed_provenance(call))
                 };
                 call(id.0, bytes, argument);
-                _ = in_on_limit.compare_exchange(mark, 0, Ordering::Relaxed, Ordering::Relaxed);
+                _ = place.compare_exchange(mark, 0, Ordering::Relaxed, Ordering::Relaxed);
                 true
             }
         }
@@ -185,7 +184,7 @@ impl<O: Os> Tenant<O> {
         let on_limit = made.on_limit.map_or(0, |call| (call as *const ()).expose_provenance());
         self.on_limit.store(on_limit, Ordering::Relaxed);
         self.argument.store(made.argument, Ordering::Relaxed);
-        self.in_on_limit.store(0, Ordering::Relaxed);
+        self.in_on_limit.iter().for_each(|place| place.store(0, Ordering::Relaxed));
         self.delay.store(0, Ordering::Relaxed);
         self.late.store(0, Ordering::Relaxed);
         self.waiting_blocks.store(0, Ordering::Relaxed);

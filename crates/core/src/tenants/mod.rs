@@ -30,11 +30,11 @@ pub use make::{Made, NAME_BYTES, OnLimit};
 pub use zombies::Zombie;
 
 use crate::base::locks::{Rank, Ranked};
-use crate::base::sync::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::base::sync::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::base::ticks::Tick;
 use crate::class::{SizeClass, TABLE_LEN};
 use crate::os::{Mutex, Os};
-use crate::pages::{SpanId, Table};
+use crate::pages::{Pages, SpanId, Table};
 use account::Account;
 use caches::Slot;
 use lists::Lists;
@@ -100,6 +100,9 @@ const CLOSING: u32 = 4;
 /// The same, and its spans wait for a thread that closes them.
 const LEFT: u32 = 5;
 
+/// As many threads at a heap's limit are told apart.
+const IN_ON_LIMIT: usize = 4;
+
 /// Tenants' heaps. Any thread may call.
 pub struct Tenants<O: Os> {
     table: Table<Tenant<O>>,
@@ -152,8 +155,8 @@ struct Tenant<O: Os> {
     /// The function that is told of a refusal, and its last argument; 0: none.
     on_limit: AtomicUsize,
     argument: AtomicUsize,
-    /// The mark of the thread that is in that function, as far as one word can say it.
-    in_on_limit: AtomicUsize,
+    /// The marks of threads that are in that function, as far as there are words.
+    in_on_limit: [AtomicUsize; IN_ON_LIMIT],
     name: [AtomicU8; NAME_BYTES],
     /// Ticks for which pages of its spans are idle before they go; 0: as the process's own.
     delay: AtomicU32,
@@ -273,8 +276,19 @@ impl<O: Os> Tenants<O> {
     }
 
     /// The name of the heap that the block at an address belongs to; none for blocks of the process's own.
-    pub fn heap_of(&self, pages: &crate::pages::Pages<O>, address: usize) -> Option<HeapId> {
-        pages.tenant_of(address).map(|(_, number)| self.id_of(number))
+    pub fn heap_of(&self, pages: &Pages<O>, address: usize) -> Option<HeapId> {
+        self.span_and_heap_of(pages, address).map(|(_, id)| id)
+    }
+
+    /// The same with the block's span.
+    fn span_and_heap_of(&self, pages: &Pages<O>, address: usize) -> Option<(SpanId, HeapId)> {
+        loop {
+            let (span, number) = pages.tenant_of(address)?;
+            let id = self.id_of(number);
+            if is_still_of(pages, span, number) {
+                return Some((span, id));
+            }
+        }
     }
 
     /// The heap above a heap.
@@ -287,6 +301,14 @@ impl<O: Os> Tenants<O> {
         let count = self.count.load(Ordering::Acquire);
         (1..count).filter_map(|number| Some((number, self.tenant(number)?)))
     }
+}
+
+/// Whether a span belongs to the heap of this number yet, after something of that heap was read: its entry is another heap's only
+/// after the span was handed over.
+fn is_still_of<O: Os>(pages: &Pages<O>, span: SpanId, number: u32) -> bool {
+    // Pairs with the Release stores of what was read.
+    fence(Ordering::Acquire);
+    pages.span(span).heap.get() == number
 }
 
 fn is_over(state: u32) -> bool {
@@ -309,6 +331,22 @@ impl<O: Os> Tenant<O> {
 
     fn life(&self) -> Life<'_> {
         Life { state: &self.state, generation: &self.generation }
+    }
+
+    /// Notes that the thread of a mark is in `on_limit`; none where it is already. Where there are more threads than words one of
+    /// them is forgotten, and may be told again of what it asks for there.
+    fn enter_on_limit(&self, mark: usize) -> Option<&AtomicUsize> {
+        if self.in_on_limit.iter().any(|place| place.load(Ordering::Relaxed) == mark) {
+            return None;
+        }
+        let takes = |place: &&AtomicUsize| {
+            place.compare_exchange(0, mark, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        };
+        let [first, ..] = &self.in_on_limit;
+        Some(self.in_on_limit.iter().find(takes).unwrap_or_else(|| {
+            first.store(mark, Ordering::Relaxed);
+            first
+        }))
     }
 
     fn account(&self) -> Account<'_> {

@@ -5,7 +5,7 @@
 use super::{CLOSING, ENDING, Rooms, Tenants, UNUSED};
 use crate::base::sync::Ordering;
 use crate::central::Store;
-use crate::class::{SizeClass, UNIT_BYTES};
+use crate::class::SizeClass;
 use crate::os::Os;
 use crate::pages::{OPENED, Pages, SpanId};
 
@@ -127,7 +127,7 @@ impl<O: Os> Tenants<O> {
         for id in (0..pages.span_count_unlocked()).map(SpanId) {
             let span = pages.span(id);
             if span.heap.get() != 0 && span.class() != SizeClass::NONE {
-                self.count(span.heap.get(), span.units.get() as usize * UNIT_BYTES);
+                self.count(span.heap.get(), span.bytes());
             }
         }
     }

@@ -41,7 +41,7 @@ impl<O: Os> Tenants<O> {
             pages.each_span(|_, span| {
                 let is_below = |above: u32| self.upwards(above).any(|(at, _)| at == number);
                 if span.heap.get() != 0 && is_below(span.heap.get()) {
-                    bytes += span.units.get() as usize * UNIT_BYTES;
+                    bytes += span.bytes();
                 }
             });
             assert_eq!(tenant.bytes.load(Ordering::Relaxed), bytes, "bytes of heap {number}");

@@ -1,6 +1,6 @@
 //! The blocks that each class holds, and the bytes of it that are in memory.
 
-use crate::class::{SizeClass, UNIT_BYTES};
+use crate::class::SizeClass;
 use crate::heap::Heap;
 use crate::os::Os;
 
@@ -51,10 +51,7 @@ impl<O: Os> Heap<O> {
         let mut bytes = 0;
         self.pages.each_span(|_, span| {
             if span.class() == class {
-                bytes += self.resident(
-                    self.pages.address_of(span.start.get()),
-                    span.units.get() as usize * UNIT_BYTES,
-                );
+                bytes += self.resident(self.pages.address_of(span.start.get()), span.bytes());
             }
         });
         bytes

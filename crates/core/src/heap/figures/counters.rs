@@ -183,7 +183,7 @@ impl<O: Os> Heap<O> {
     pub fn each_range(&self, mut take: impl FnMut(Range)) {
         let spans = self.inside(|_| self.pages.span_count()).unwrap_or(0);
         for (_, span) in self.pages.open_spans(spans) {
-            let bytes = span.units.get() as usize * UNIT_BYTES;
+            let bytes = span.bytes();
             let in_use = match span.class().is_small() {
                 true => span.blocks().saturating_sub(span.free.get()) as usize * span.class().block_bytes(),
                 false => bytes,

@@ -8,7 +8,7 @@
 //! ```
 
 use crate::base::sync::Ordering;
-use crate::class::{SizeClass, UNIT_BYTES};
+use crate::class::SizeClass;
 use crate::engine::READY;
 use crate::heap::Heap;
 use crate::os::Os;
@@ -195,7 +195,7 @@ impl<O: Os> Heap<O> {
             }
         });
         self.pages.each_span(|_, span| {
-            let bytes = span.units.get() as usize * UNIT_BYTES;
+            let bytes = span.bytes();
             span_bytes += bytes as u64;
             in_spans += self.resident(self.pages.address_of(span.start.get()), bytes);
         });

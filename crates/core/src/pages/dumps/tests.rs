@@ -33,7 +33,7 @@ fn undumped() -> Vec<(usize, usize)> {
 
 fn bounds(pages: &Pages<Fake>, id: SpanId) -> (usize, usize) {
     let start = pages.address_of(pages.span(id).start.get());
-    (start, start + pages.span(id).units.get() as usize * UNIT_BYTES)
+    (start, start + pages.span(id).bytes())
 }
 
 /// Of each span whether core files have none of it, or all.
