@@ -27,8 +27,25 @@ static void with(int flags) {
     }
 }
 
+/* A sample has as many bytes when it is freed as when it was made, also where the profile has stopped since. */
+static void counts_are_even(void) {
+    enum { BLOCKS = 20000 };
+    static void *blocks[BLOCKS];
+    uint64_t made = GET(uint64_t, "thread.allocated"), freed = GET(uint64_t, "thread.deallocated");
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = malloc(1003);
+    EXPECT(SET(bool, false, "prof.active") == 0, "the profile stops");
+    for (int i = 0; i < BLOCKS; i++)
+        free(blocks[i]);
+    EXPECT(SET(bool, true, "prof.active") == 0, "the profile goes on");
+    made = GET(uint64_t, "thread.allocated") - made;
+    freed = GET(uint64_t, "thread.deallocated") - freed;
+    EXPECT(made == freed, "%ju bytes were allocated, %ju deallocated", (uintmax_t)made, (uintmax_t)freed);
+}
+
 int main(void) {
     EXPECT(GET(bool, "opt.prof"), "prof:true is set");
+    counts_are_even();
     with(0);
     with(MALLOCX_ALIGN(256));
     unsigned arena = GET(unsigned, "arenas.create");

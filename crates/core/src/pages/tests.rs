@@ -1,6 +1,6 @@
 use super::*;
 use crate::base::memory::{fill, holds};
-use crate::base::sync::Ordering;
+use crate::base::sync::{AtomicUsize, Ordering};
 use crate::base::ticks::Ticks;
 use crate::class::SizeClass;
 use crate::os::fake::{Fake, Request};
@@ -450,5 +450,29 @@ fn a_large_block_that_was_freed_while_the_lock_is_taken_serves_who_cannot_have_t
     assert_eq!(pages.span_of(long_start), Some(long));
     pages.close_span(long, Tick(0));
     assert_eq!(pages.stats().used, 0);
+    pages.verify();
+}
+
+#[test]
+fn a_thread_that_grows_the_heap_keeps_the_hard_limit_which_others_came_to_meanwhile() {
+    static PAGES: AtomicUsize = AtomicUsize::new(0);
+    /// Another thread has a block of what there is while the first one maps memory, without the lock.
+    fn other(request: Request) {
+        let pages = if request == Request::MapAt { PAGES.swap(0, Ordering::Relaxed) } else { 0 };
+        if pages != 0 {
+            // SAFETY: the test keeps the pages.
+            let pages = unsafe { &*core::ptr::with_exposed_provenance::<Pages<Fake>>(pages) };
+            assert!(pages.open_large(&Fake::default(), Place::of(60), 0).is_some());
+        }
+    }
+    let (mut os, pages) = pages();
+    pages.open_large(&os, Place::of(1), 0).unwrap();
+    os.meanwhile = Some(other);
+    pages.limits.set(None, Some(300 * UNIT_BYTES));
+    PAGES.store(core::ptr::from_ref(&pages).expose_provenance(), Ordering::Relaxed);
+    assert!(pages.open_large(&os, Place::of(250), 0).is_none());
+    assert_eq!((PAGES.load(Ordering::Relaxed), pages.footprint()), (0, 61 * UNIT_BYTES));
+    assert!(pages.limits.take_refused(), "the process is told");
+    assert!(pages.open_large(&os, Place::of(239), 0).is_some(), "what is left can be had");
     pages.verify();
 }
