@@ -154,6 +154,8 @@ mod tests {
         assert_eq!(heap.owner_heap(grown), Some(id));
         let seen = heap.profile_stats().live_bytes;
         assert_eq!(seen, 8 << 20, "moved: {}", grown != block);
+        assert!(heap.resize_in_place(grown, 16, 3 << 20));
+        assert_eq!(heap.profile_stats().live_bytes, 3 << 20);
         Blocks::free(&*heap, grown);
         assert_eq!(samples(&heap), 0);
     }

@@ -154,6 +154,28 @@ fn the_function_for_a_limit_may_ask_the_heap_for_blocks_and_is_not_called_for_th
 }
 
 #[test]
+fn the_function_for_a_limit_is_not_called_for_its_own_request_after_another_thread_was_in_it() {
+    extern "C" fn ask(id: u64, bytes: usize, argument: usize) {
+        // SAFETY: the test's own, which outlives the call.
+        let own = unsafe { &*std::ptr::with_exposed_provenance::<(Box<Heap<Fake>>, AtomicUsize)>(argument) };
+        own.1.fetch_add(1, Ordering::Relaxed);
+        let is_first = bytes == 700 << 10;
+        if is_first {
+            let refused = || assert!(own.0.allocate_in(HeapId(id), 16, 800 << 10).is_err());
+            std::thread::scope(|scope| _ = scope.spawn(refused));
+            assert!(own.0.allocate_in(HeapId(id), 16, 900 << 10).is_err());
+        }
+    }
+    let own = Box::new((heap(), AtomicUsize::new(0)));
+    let argument = (&raw const *own).expose_provenance();
+    let made = Made { limit: Some(1 << 20), on_limit: Some(ask), argument, ..PLAIN };
+    let id = own.0.make_heap(made).unwrap();
+    own.0.allocate_in(id, 16, 600 << 10).unwrap();
+    assert!(own.0.allocate_in(id, 16, 700 << 10).is_err());
+    assert_eq!(own.1.load(Ordering::Relaxed), 2, "once for each thread's request from outside");
+}
+
+#[test]
 fn a_block_that_is_resized_stays_in_its_heap() {
     let heap = heap();
     let [id, other] = [(); 2].map(|()| heap.make_heap(PLAIN).unwrap());
