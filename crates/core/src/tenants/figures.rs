@@ -177,7 +177,7 @@ impl<O: Os> Tenants<O> {
                 let in_use = (0..span.blocks() as usize).filter(|index| !span.is_free(*index));
                 in_use.for_each(|index| take(start + index * class.block_bytes(), class.block_bytes()));
             } else {
-                take(start, span.bytes());
+                take(start, span.usable());
             }
         });
     }
