@@ -26,7 +26,11 @@ fn take(options: &Options, name: &[u8], text: &[u8], origin: Origin) {
             assert_eq!(again.set(spec.name.as_bytes(), &printed, Origin::Environment), Ok(id));
             assert_eq!(text_of(|sink| again.put(sink, id)), printed, "{}", spec.name);
             // A path's value is the number of its text.
-            assert!(spec.kind == Kind::Path || again.get(id) == options.get(id), "{} = {printed:?}", spec.name);
+            assert!(
+                spec.kind == Kind::Path || again.get(id) == options.get(id),
+                "{} = {printed:?}",
+                spec.name
+            );
         }
         Err(refused) => {
             assert_eq!(values(options), before, "a refused value changes nothing");

@@ -29,7 +29,7 @@ pub enum Ticker {
 /// The state of the thread.
 pub struct Thread<O: Os> {
     bell: Bell<O>,
-    /// How many threads there were; the number of the last one.
+    /// The number of the last thread; 1 before the first, so that one that nobody claimed goes on too.
     number: AtomicU32,
     /// The number of the last thread that must end: it says nothing about the next.
     stop: AtomicU32,
@@ -60,7 +60,7 @@ impl<O: Os> Thread<O> {
     pub const fn new() -> Self {
         Thread {
             bell: Bell::new(),
-            number: AtomicU32::new(0),
+            number: AtomicU32::new(1),
             stop: AtomicU32::new(0),
             calls: AtomicU32::new(0),
             running: AtomicBool::new(false),

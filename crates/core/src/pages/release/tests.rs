@@ -22,8 +22,11 @@ struct Dense {
     halves: [SpanId; 2],
 }
 
+/// What happens to whom in the middle of which request.
+type During = (*const Dense, Request, fn(&Dense));
+
 thread_local! {
-    static DURING: Cell<Option<(*const Dense, Request, fn(&Dense))>> = const { Cell::new(None) };
+    static DURING: Cell<Option<During>> = const { Cell::new(None) };
 }
 
 fn meanwhile(request: Request) {
