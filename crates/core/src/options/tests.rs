@@ -61,7 +61,7 @@ fn written(options: &Options, id: OptionId) -> Vec<u8> {
 
 #[test]
 fn a_path_reads_back_as_it_is_written() {
-    let longest = [&[b'/'], [b'x'; PATH_BYTES - 2].as_slice()].concat();
+    let longest = [&b"/"[..], &[b'x'; PATH_BYTES - 2]].concat();
     for path in [&b"/8\xb5:"[..], b"/var/log/%e.%p 100%%", b"//#=[x]", b"off", &longest] {
         let (options, again) = (Options::new(), Options::new());
         assert_eq!(options.set(b"last_words", path, Origin::Api), Ok(OptionId::last_words));
