@@ -1,8 +1,8 @@
 //! Any text as a name, a value or a config file: nothing ends the process, a value reads back as it is
-//! written, and a refused one changes nothing.
+//! printed, on one line, and a refused one changes nothing.
 
 use vcmalloc_core::base::text::Buffer;
-use vcmalloc_core::options::{self, OptionId, Options, Origin, Setting, each_setting};
+use vcmalloc_core::options::{self, Kind, OptionId, Options, Origin, Setting, each_setting};
 
 fn text_of(write: impl Fn(&mut Buffer)) -> Vec<u8> {
     let mut bytes = [0u8; 1024];
@@ -20,11 +20,17 @@ fn take(options: &Options, name: &[u8], text: &[u8], origin: Origin) {
     match options.set(name, text, origin) {
         Ok(id) => {
             assert!(options.origin(id) >= origin, "the stronger origin wins");
-            let (spec, value) = (options::spec(id), options.get(id));
-            let written = text_of(|sink| options::put_value(sink, spec.kind, value));
-            let again = Options::new();
-            assert_eq!(again.set(spec.name.as_bytes(), &written, Origin::Environment), Ok(id));
-            assert_eq!(again.get(id), value, "{} = {}", spec.name, String::from_utf8_lossy(&written));
+            let (spec, again) = (options::spec(id), Options::new());
+            let printed = text_of(|sink| options.put(sink, id));
+            assert!(!printed.iter().any(u8::is_ascii_control), "{} = {printed:?}", spec.name);
+            assert_eq!(again.set(spec.name.as_bytes(), &printed, Origin::Environment), Ok(id));
+            assert_eq!(text_of(|sink| again.put(sink, id)), printed, "{}", spec.name);
+            // A path's value is the number of its text.
+            assert!(
+                spec.kind == Kind::Path || again.get(id) == options.get(id),
+                "{} = {printed:?}",
+                spec.name
+            );
         }
         Err(refused) => {
             assert_eq!(values(options), before, "a refused value changes nothing");

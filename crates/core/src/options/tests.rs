@@ -1,5 +1,6 @@
 use super::*;
 use crate::base::text::Buffer;
+use proptest::prelude::*;
 
 fn text_of(write: impl Fn(&mut dyn Sink)) -> String {
     let mut bytes = [0u8; 512];
@@ -48,6 +49,66 @@ fn byte_counts_take_the_units_that_people_write() {
         assert!(options.set(b"cache_limit", bad.as_bytes(), Origin::Api).is_err(), "{bad}");
     }
     assert_eq!(options.get(OptionId::cache_limit), AUTO, "a refused value changes nothing");
+}
+
+/// The value of an option as it is printed.
+fn written(options: &Options, id: OptionId) -> Vec<u8> {
+    let mut bytes = [0u8; PATH_BYTES];
+    let mut buffer = Buffer::new(&mut bytes);
+    options.put(&mut buffer, id);
+    buffer.as_bytes().to_vec()
+}
+
+#[test]
+fn a_path_reads_back_as_it_is_written() {
+    let longest = [&b"/"[..], &[b'x'; PATH_BYTES - 2]].concat();
+    for path in [&b"/8\xb5:"[..], b"/var/log/%e.%p 100%%", b"//#=[x]", b"off", &longest] {
+        let (options, again) = (Options::new(), Options::new());
+        assert_eq!(options.set(b"last_words", path, Origin::Api), Ok(OptionId::last_words));
+        let text = written(&options, OptionId::last_words);
+        assert_eq!(text, path);
+        assert_eq!(again.set(b"last_words", &text, Origin::Api), Ok(OptionId::last_words));
+        assert_eq!(written(&again, OptionId::last_words), path);
+    }
+}
+
+#[test]
+fn a_path_with_a_control_byte_is_refused_for_it_is_printed_on_one_line() {
+    let options = Options::new();
+    options.set(b"last_words", b"/kept", Origin::Api).unwrap();
+    for byte in (0..b' ').chain([0x7f]) {
+        for path in [&[b'/', byte][..], &[b'/', b'a', byte], &[b'/', b'%', b'p', byte, b'z']] {
+            let refused = Err(Refused::BadValue(BadValue::NotOfKind));
+            assert_eq!(options.set(b"last_words", path, Origin::Api), refused, "{path:?}");
+        }
+    }
+    assert_eq!(written(&options, OptionId::last_words), b"/kept");
+    assert!(refusal("last_words", "/a\tb").contains("no control characters"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_value_that_is_taken_reads_back_as_it_is_written_on_one_line(
+        option in 0..OPTION_COUNT,
+        text in prop_oneof![
+            prop::collection::vec(any::<u8>(), 0..12),
+            "[0-9]{1,20}(|%|[KMGTkmgt](|B|iB|b)|B|b|ns|us|ms|s|m|min|h|S|MS)".prop_map(String::into_bytes),
+            "(?i)auto|on|off|always|locked|few|true|false|yes|no|0|1".prop_map(String::into_bytes),
+            "/([ -~]|%[pe%]){0,300}".prop_map(String::into_bytes),
+            prop::collection::vec(any::<u8>(), 0..300).prop_map(|bytes| [&b"/"[..], &bytes].concat()),
+        ],
+    ) {
+        let (id, options, again) = (OptionId::ALL[option], Options::new(), Options::new());
+        let name = spec(id).name.as_bytes();
+        if options.set(name, &text, Origin::Environment) == Ok(id) {
+            let printed = written(&options, id);
+            prop_assert!(!printed.is_empty() && !printed.iter().any(u8::is_ascii_control), "{:?}", printed);
+            prop_assert_eq!(again.set(name, &printed, Origin::Environment), Ok(id));
+            prop_assert_eq!((again.get(id), written(&again, id)), (options.get(id), printed));
+        }
+    }
 }
 
 #[test]

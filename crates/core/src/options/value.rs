@@ -218,7 +218,8 @@ const fn parse_choice(text: &[u8], other: &[u8]) -> Result<u64, BadValue> {
     }
 }
 
-/// From the root on, whatever folder the process is in then; the letter behind a `%` is known.
+/// From the root on, whatever folder the process is in then; the letter behind a `%` is known. Without control bytes, since
+/// it is printed on a line with other things.
 const fn parse_path(text: &[u8]) -> Result<u64, BadValue> {
     if is(text, b"off") {
         return Ok(0);
@@ -230,7 +231,7 @@ const fn parse_path(text: &[u8]) -> Result<u64, BadValue> {
     while let [byte, tail @ ..] = rest {
         rest = match (*byte, tail) {
             (b'%', [b'p' | b'e' | b'%', tail @ ..]) => tail,
-            (b'%' | 0, _) => return Err(BadValue::NotOfKind),
+            (b'%' | 0..b' ' | 0x7f, _) => return Err(BadValue::NotOfKind),
             _ => tail,
         };
     }
@@ -278,8 +279,8 @@ pub(super) fn put_expected(sink: &mut dyn Sink, kind: Kind, least: u64, greatest
         Kind::Path => {
             return text::put_str(
                 sink,
-                "off, or a path such as /var/log/%e.%p (/ first, then at most 254 bytes; %p: the process's number, \
-                 %e: its name, %%: a %)",
+                "off, or a path such as /var/log/%e.%p (/ first, then at most 254 bytes, no control characters; \
+                 %p: the process's number, %e: its name, %%: a %)",
             );
         }
         Kind::Bytes => text::put_str(sink, "bytes such as 32M, or auto"),

@@ -290,17 +290,44 @@ impl<O: Os> Pages<O> {
                 continue;
             }
             // A thread that takes or frees blocks there meanwhile is not disturbed: the contents stay.
-            let huge = os.collapse(address, HUGE_PAGE_BYTES);
-            let _held = self.lock();
-            // SAFETY: huge pages belong to the holder of the state.
-            unsafe { (*self.huge.at(number as usize)).huge = if huge { Huge::Yes } else { Huge::Broken } };
-            self.huge_backed.fetch_add(usize::from(huge), Ordering::Relaxed);
+            let is_filled = os.collapse(address, HUGE_PAGE_BYTES);
+            self.note_collapse(number, is_filled);
             done += 1;
             if done == most {
                 break;
             }
         }
         done
+    }
+
+    /// Notes what the kernel said of a huge page that was full before it was asked: since then units of it may have been freed,
+    /// given back, and taken as a new huge page.
+    fn note_collapse(&self, number: u32, is_filled: bool) {
+        // What is on its way back to the system was filled again, perhaps: it is noted first.
+        let _in_turn = self.releasing.lock();
+        let mut state = self.lock();
+        // SAFETY: huge pages belong to the holder of the state; no other reference lives.
+        let (before, is_full) = unsafe {
+            let block = &*self.huge.at(number as usize);
+            (block.huge, block.free == 0)
+        };
+        let after = match (is_filled, before) {
+            // A part of a huge page has a mapping of its own, across whose end the kernel has none.
+            (true, _) if ![0, u128::MAX].contains(&self.left_out_of(&state, number)) => Huge::Broken,
+            (true, _) => Huge::Yes,
+            (false, Huge::No) if is_full => Huge::Broken,
+            (false, _) => before,
+        };
+        if is_filled {
+            // What was given back before it was filled holds memory again; if after, it is given back in vain once more.
+            state.runs.note_whole(&self.huge, number);
+            self.limits.footprint.note(self.footprint_of(&state));
+        }
+        // SAFETY: as above.
+        unsafe { (*self.huge.at(number as usize)).huge = after };
+        let (was, is) = (before == Huge::Yes, after == Huge::Yes);
+        self.huge_backed.fetch_add(usize::from(is && !was), Ordering::Relaxed);
+        self.huge_backed.fetch_sub(usize::from(was && !is), Ordering::Relaxed);
     }
 
     /// The next one in turn that the kernel could back by a huge page; none in the rest of this round.
@@ -334,13 +361,4 @@ fn whole(withheld: u128, dirty: u128, group: u32) -> u128 {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_shares_a_page_with_somebody_stays() {
-        assert_eq!(whole(0b1111_1110, 0b0001_0010, 1), 0b0001_0010);
-        assert_eq!(whole(0b1111_1110, 0b0001_0010, 4), 0b1111_0000, "unit 0 is somebody's");
-        assert_eq!(whole(u128::MAX, 0b0001, 4), 0b1111, "clean units go with it");
-    }
-}
+mod tests;

@@ -29,7 +29,9 @@ pub enum Ticker {
 /// The state of the thread.
 pub struct Thread<O: Os> {
     bell: Bell<O>,
-    /// Not zero: the thread must end.
+    /// The number of the last thread; 1 before the first, so that one that nobody claimed goes on too.
+    number: AtomicU32,
+    /// The number of the last thread that must end: it says nothing about the next.
     stop: AtomicU32,
     /// The word that it sleeps on between ticks: another number when it is to look up before. Also counted on from
     /// outside the process, so that a number may be lost, but never a change.
@@ -58,6 +60,7 @@ impl<O: Os> Thread<O> {
     pub const fn new() -> Self {
         Thread {
             bell: Bell::new(),
+            number: AtomicU32::new(1),
             stop: AtomicU32::new(0),
             calls: AtomicU32::new(0),
             running: AtomicBool::new(false),
@@ -92,7 +95,7 @@ impl<O: Os> Thread<O> {
 
     /// For the thread itself: whether nobody has told it to end.
     pub fn goes_on(&self) -> bool {
-        self.stop.load(Ordering::Acquire) == 0 && !self.is_retired()
+        self.stop.load(Ordering::Acquire) != self.number.load(Ordering::Relaxed) && !self.is_retired()
     }
 
     /// Whether there is such a thread.
@@ -141,6 +144,7 @@ impl<O: Os> Thread<O> {
     pub fn claim(&self) -> bool {
         let claimed = !self.is_retired() && !self.running.swap(true, Ordering::AcqRel);
         if claimed {
+            self.number.fetch_add(1, Ordering::Release);
             self.handle.store(UNTOLD, Ordering::Relaxed);
             self.at_work.store(true, Ordering::SeqCst);
         }
@@ -149,7 +153,6 @@ impl<O: Os> Thread<O> {
 
     /// Ends `claim`: no thread could be made, or it has ended.
     pub fn unclaim(&self) {
-        self.stop.store(0, Ordering::Release);
         self.bell.take();
         self.at_work.store(false, Ordering::Release);
         self.running.store(false, Ordering::Release);
@@ -201,25 +204,29 @@ impl<O: Os> Thread<O> {
     pub fn retire(&self) {
         self.retired.store(true, Ordering::Release);
         // It may be one that is being made just now and has not begun.
-        self.tell_to_end();
+        self.tell_to_end(self.number.load(Ordering::Acquire));
     }
 
     pub fn is_retired(&self) -> bool {
         self.retired.load(Ordering::Acquire)
     }
 
-    /// Tells the thread to end; true if there is one.
+    /// Tells the thread to end; true if there is one. The caller has its handle, or a thread that is claimed from now on ends for
+    /// the caller's reason without being told.
     pub fn stop(&self) -> bool {
+        // First: if that thread ends meanwhile, and there is another one, that goes on.
+        let number = self.number.load(Ordering::Acquire);
         let runs = self.running.load(Ordering::Acquire);
         if runs {
-            self.tell_to_end();
+            self.tell_to_end(number);
         }
         runs
     }
 
-    fn tell_to_end(&self) {
-        // Release pairs with the Acquire in `goes_on`. The thread waits for one of two words.
-        self.stop.store(1, Ordering::Release);
+    fn tell_to_end(&self, number: u32) {
+        // Release pairs with the Acquire in `goes_on`. A slower caller does not take back what was said to a later thread. The
+        // thread waits for one of two words.
+        self.stop.fetch_max(number, Ordering::Release);
         self.call();
     }
 
@@ -238,5 +245,48 @@ impl<O: Os> Thread<O> {
         self.aside.store(0, Ordering::Relaxed);
         self.threaded.store(false, Ordering::Relaxed);
         self.retired.store(false, Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::os::fake::Fake;
+
+    #[test]
+    fn who_tells_a_thread_to_end_that_has_ended_does_not_end_the_next() {
+        let thread = Thread::<Fake>::new();
+        let number_of_next = || {
+            assert!(thread.claim() && thread.goes_on());
+            thread.number.load(Ordering::Relaxed)
+        };
+        // Another thread saw the first and the second running, and is slow.
+        let first = number_of_next();
+        thread.unclaim();
+        thread.tell_to_end(first);
+        let second = number_of_next();
+        thread.unclaim();
+        number_of_next();
+        thread.tell_to_end(second);
+        assert!(thread.goes_on());
+        assert!(thread.stop() && !thread.goes_on());
+        thread.tell_to_end(first);
+        assert!(!thread.goes_on(), "what was said to it holds");
+    }
+
+    #[test]
+    fn a_thread_that_is_told_to_end_before_it_begins_does_not_begin() {
+        let thread = Thread::<Fake>::new();
+        assert!(!thread.stop() && thread.claim());
+        thread.note(2);
+        assert!(thread.take(3) == Some(2) && thread.stop());
+        assert!(!thread.goes_on());
+        thread.unclaim();
+        assert!(thread.claim() && thread.goes_on());
+        thread.retire();
+        assert!(!thread.goes_on());
+        // In a child nothing of that holds.
+        thread.forget();
+        assert!(!thread.stop() && thread.claim() && thread.goes_on());
     }
 }

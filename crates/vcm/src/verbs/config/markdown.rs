@@ -21,7 +21,7 @@ wrong name or value is reported on stderr and changes nothing. Programs that gai
 none of these.
 
 Byte counts take `K`, `M`, `G`, `T` (powers of 1,024); durations take `us`, `ms`, `s`, `min`, `h`, and count
-seconds without a unit; flags take `on` and `off`.
+seconds without a unit; flags take `on` and `off`; a path begins with `/` and has at most 254 bytes and no control characters.
 
 ```
 # /etc/vcmalloc.conf
