@@ -80,6 +80,20 @@ static void *everything(void *unused) {
     return NULL;
 }
 
+// A block that was freed a moment ago may serve a request that is a little shorter: it is counted once, as it is then.
+static void after_longer_ones(void) {
+    for (int flags = 0; flags <= MALLOCX_ZERO; flags += MALLOCX_ZERO) {
+        for (size_t bytes = 300000; bytes < 1200000; bytes += 16384) {
+            free(malloc(bytes + bytes / 9));
+            uint64_t before = GET(uint64_t, "thread.allocated");
+            void *block = mallocx(bytes, flags);
+            uint64_t taken = GET(uint64_t, "thread.allocated") - before;
+            EXPECT(taken == sallocx(block, 0), "%zu bytes of %zu", (size_t)taken, bytes);
+            dallocx(block, 0);
+        }
+    }
+}
+
 static void *of_others(void *block) {
     uint64_t before = GET(uint64_t, "thread.deallocated");
     size_t usable = malloc_usable_size(block);
@@ -117,6 +131,7 @@ static void peak(void) {
 
 int main(void) {
     everything(NULL);
+    after_longer_ones();
     in_thread(everything, NULL);
     in_thread(of_others, malloc(5000));
     unsigned arena = GET(unsigned, "arenas.create");

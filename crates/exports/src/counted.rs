@@ -118,6 +118,14 @@ pub fn took(block: usize) -> usize {
     block
 }
 
+/// Gives a block that this thread has just taken fewer bytes where it lies: it was taken with those.
+pub fn trim(address: usize, align: usize, bytes: usize) {
+    let before = heap().known_bytes(address);
+    if Blocks::resize_in_place(heap(), address, align, bytes) {
+        took_bytes(heap().known_bytes(address).wrapping_sub(before));
+    }
+}
+
 impl Thread {
     /// The bytes that it took less those that it freed; blocks that it freed for others may be more.
     fn held(&self) -> u64 {

@@ -52,7 +52,7 @@ fn block_of(id: HeapId, bytes: usize, flags: c_int) -> Pointer {
 #[inline(always)]
 fn as_told(block: Pointer, align: usize, real: usize) -> Pointer {
     if real > LARGEST_BYTES && !block.is_null() && blocks().usable_bytes(address(block)) > real {
-        undisturbed(|| blocks().resize_in_place(address(block), align, real));
+        undisturbed(|| counted::trim(address(block), align, real));
     }
     block
 }
