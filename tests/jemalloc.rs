@@ -105,6 +105,11 @@ fn beside_jemalloc() -> Result<(), String> {
     run(&mut command, Duration::from_secs(60))?.succeeded()
 }
 
+/// Of heaps that jemalloc has not.
+fn handed_over() -> Result<(), String> {
+    [On::Ours, On::Locked].into_iter().try_for_each(|on| on.run("handed_over.c", &[], "").map(|_| ()))
+}
+
 fn sampled() -> Result<(), String> {
     On::ALL.into_iter().try_for_each(|on| on.run("sampled.c", &[], "prof:true,lg_prof_sample:14").map(|_| ()))
 }
@@ -146,6 +151,7 @@ fn main() -> ExitCode {
     let single: [(&str, Check); 20] = [
         ("jemalloc_itself_may_be_in_the_process_too", beside_jemalloc),
         ("jemalloc_within_the_program_may_be_there_too", bundled::beside_the_linked_one),
+        ("a_block_that_is_handed_over_is_resized_where_it_is_then", handed_over),
         ("zeroed_blocks_are_clear_when_they_are_samples", sampled),
         ("an_arena_is_left_out_of_core_files_by_hooks_or_an_option", core_files),
         ("the_functions_may_be_declared_once_more_with_the_attributes_of_the_header", declared_once_more),

@@ -53,7 +53,7 @@ impl<O: Os> Heap<O> {
             return 0;
         }
         let was_large = self.pages.class_of(address) == SizeClass::LARGE;
-        let is_aligned = align <= MIN_ALIGN || self.is_aligned(address, align);
+        let is_aligned = self.is_aligned(address, align);
         if was_large && is_aligned && self.resizes_in_place(address, bytes) {
             return address;
         }
@@ -118,8 +118,11 @@ impl<O: Os> Heap<O> {
 
     /// False also for a block that lies at a multiple by chance: a block that was asked for with that alignment would
     /// be of another class, which a sized free that names it looks for.
-    fn is_aligned(&self, address: usize, align: usize) -> bool {
-        let class = self.pages.class_of(address);
+    pub(super) fn is_aligned(&self, address: usize, align: usize) -> bool {
+        if align <= MIN_ALIGN {
+            return true;
+        }
+        let class = self.pages.class_of_block(address);
         let is_by_chance = class.is_small() && class.block_bytes() & (align - 1) != 0;
         address & (align - 1) == 0 && !is_by_chance
     }
@@ -128,7 +131,7 @@ impl<O: Os> Heap<O> {
     /// multiple of `align`; false where it stays as it is.
     pub fn resize_in_place(&self, address: usize, align: usize, bytes: usize) -> bool {
         if let Some(id) = self.owner_heap(address) {
-            let is_done = address & (align - 1) == 0 && self.resizes_of_tenant(address, bytes);
+            let is_done = self.is_aligned(address, align) && self.resizes_of_tenant(address, bytes);
             if is_done {
                 self.note_resized_of_tenant(id, address, bytes);
             }

@@ -259,7 +259,7 @@ impl<O: Os> Heap<O> {
     /// A block of a tenant's heap with another size: it stays in its heap, whatever heap the thread uses. None where it is the
     /// process's own by now.
     pub(crate) fn reallocate_of_tenant(&self, address: usize, align: usize, bytes: usize) -> Option<usize> {
-        let is_aligned = address & (align - 1) == 0;
+        let is_aligned = self.is_aligned(address, align);
         loop {
             let id = self.owner_heap(address)?;
             let usable = self.usable_bytes(address);
@@ -292,8 +292,12 @@ impl<O: Os> Heap<O> {
     pub fn is_handed_over(&self, id: HeapId, block: usize) -> bool {
         // First: the end of a heap that is not seen here is seen in the block.
         if self.tenants.is_ending(id) {
-            self.os.sleep(WAIT);
-            return true;
+            // A handler may have interrupted the thread that is waited for, or one that this waits for.
+            let waits = !self.is_inside();
+            if waits {
+                self.os.sleep(WAIT);
+            }
+            return waits;
         }
         self.owner_heap(block) != Some(id)
     }

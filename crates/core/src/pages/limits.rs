@@ -3,6 +3,7 @@
 use super::{Pages, State};
 use crate::base::sync::{AtomicBool, AtomicUsize, Ordering};
 use crate::base::ticks::Ticks;
+use crate::class::UNIT_BYTES;
 use crate::os::{Guard, Os};
 
 const NONE: usize = usize::MAX;
@@ -123,6 +124,35 @@ impl<O: Os> Pages<O> {
     pub(super) fn comes_to_a_limit(&self, state: &Guard<'_, State, O>, more: usize) -> bool {
         let [soft, hard, end] = self.limits.all();
         self.footprint_of(state).saturating_add(more) > soft.min(hard).min(end)
+    }
+
+    /// The lock again, if so many more units may come into use.
+    pub(super) fn admit<'a>(
+        &'a self,
+        os: &O,
+        mut state: Guard<'a, State, O>,
+        units: u32,
+    ) -> Option<Guard<'a, State, O>> {
+        let bytes = units as usize * UNIT_BYTES;
+        // With the lock in hand: to take it for this look alone would be every third time that it is taken.
+        if self.comes_to_a_limit(&state, bytes) {
+            drop(state);
+            if !self.fits_limits(os, bytes) {
+                return None;
+            }
+            state = self.lock();
+        }
+        let is_allowed = self.is_allowed(&state, units);
+        if !is_allowed {
+            self.limits.note_refused();
+        }
+        is_allowed.then_some(state)
+    }
+
+    /// The look at the hard limit under the lock: several threads may have passed the one without it.
+    pub(super) fn is_allowed(&self, state: &Guard<'_, State, O>, units: u32) -> bool {
+        self.footprint_of(state).saturating_add(units as usize * UNIT_BYTES)
+            <= self.limits.hard().unwrap_or(usize::MAX)
     }
 
     /// Tells whether `more` bytes may come into use; gives free memory back first where the hard limit would be

@@ -151,35 +151,6 @@ impl<O: Os> Pages<O> {
         self.take_delayed(SizeClass::LARGE, place)
     }
 
-    /// The lock again, if so many more units may come into use.
-    pub(super) fn admit<'a>(
-        &'a self,
-        os: &O,
-        mut state: Guard<'a, State, O>,
-        units: u32,
-    ) -> Option<Guard<'a, State, O>> {
-        let bytes = units as usize * UNIT_BYTES;
-        // With the lock in hand: to take it for this look alone would be every third time that it is taken.
-        if self.comes_to_a_limit(&state, bytes) {
-            drop(state);
-            if !self.fits_limits(os, bytes) {
-                return None;
-            }
-            state = self.lock();
-        }
-        let is_allowed = self.is_allowed(&state, units);
-        if !is_allowed {
-            self.limits.note_refused();
-        }
-        is_allowed.then_some(state)
-    }
-
-    /// The look at the hard limit under the lock: several threads may have passed the one without it.
-    fn is_allowed(&self, state: &Guard<'_, State, O>, units: u32) -> bool {
-        self.footprint_of(state).saturating_add(units as usize * UNIT_BYTES)
-            <= self.limits.hard().unwrap_or(usize::MAX)
-    }
-
     /// A descriptor, and whether nobody ever had it. There are as many as units, unless the table is at its end.
     fn unused_span(&self, state: &mut Guard<'_, State, O>) -> Option<(SpanId, bool)> {
         let id = state.unused_spans;

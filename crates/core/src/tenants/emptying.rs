@@ -5,7 +5,7 @@
 //! gives pages of one back, comes back first.
 
 use super::waiting::Waiting;
-use super::{CLOSING, DRAINING, ENDING, HeapId, LEFT, Rooms, Tenant, Tenants};
+use super::{CLOSING, DRAINING, ENDING, HeapId, LEFT, LIVE, Rooms, Tenant, Tenants};
 use crate::base::sync::Ordering;
 use crate::central::Store;
 use crate::class::SizeClass;
@@ -92,14 +92,18 @@ impl<O: Os> Tenants<O> {
         }
     }
 
-    /// In a child: no other thread closes spans.
-    pub(super) fn take_closing_over(&self) {
+    /// In a child: no other thread ends a heap, empties one, or closes spans. A heap whose end had not come to its spans, or to some
+    /// of them only, is one that can be ended again.
+    pub(super) fn take_ends_over(&self) {
         let mut left = 0;
         for (_, tenant) in self.all() {
             let state = &tenant.state;
-            if state.load(Ordering::Relaxed) == CLOSING {
-                state.store(LEFT, Ordering::Relaxed);
+            match state.load(Ordering::Relaxed) {
+                CLOSING => state.store(LEFT, Ordering::Relaxed),
+                ENDING => state.store(LIVE, Ordering::Relaxed),
+                _ => {}
             }
+            tenant.forget_others_on_limit(O::mark());
             left += u32::from(state.load(Ordering::Relaxed) == LEFT);
         }
         self.left.store(left, Ordering::Relaxed);

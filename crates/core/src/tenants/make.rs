@@ -110,7 +110,7 @@ impl<O: Os> Tenants<O> {
         }
     }
 
-    /// Tells a heap's maker that its limit refused so many bytes; false where he does not want to know. Called with no lock held.
+    /// Tells a heap's maker that its limit refused so many bytes; false where he does not want to know, or knows from this thread. Called with no lock held.
     pub fn tell_of_limit(&self, id: HeapId, bytes: usize) -> bool {
         let Some(tenant) = self.find(id) else { return false };
         let argument = tenant.argument.load(Ordering::Relaxed);
@@ -123,8 +123,9 @@ impl<O: Os> Tenants<O> {
         let mark = O::mark();
         match call {
             0 => false,
+            _ if tenant.is_in_on_limit(mark) => false,
             call => {
-                let Some(place) = tenant.enter_on_limit(mark) else { return false };
+                let Some(place) = tenant.enter_on_limit(mark) else { return true };
                 // SAFETY: stored by `begin`, which takes a function of this type.
                 let call = unsafe {
                     core::mem::transmute::<*const (), OnLimit>(core::ptr::with_exposed_provenance(call))

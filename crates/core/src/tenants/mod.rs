@@ -100,8 +100,8 @@ const CLOSING: u32 = 4;
 /// The same, and its spans wait for a thread that closes them.
 const LEFT: u32 = 5;
 
-/// As many threads at a heap's limit are told apart.
-const IN_ON_LIMIT: usize = 4;
+/// So many threads are told at once that a heap is at its limit; others try again, for these may have made room.
+const IN_ON_LIMIT: usize = 16;
 
 /// Tenants' heaps. Any thread may call.
 pub struct Tenants<O: Os> {
@@ -155,7 +155,7 @@ struct Tenant<O: Os> {
     /// The function that is told of a refusal, and its last argument; 0: none.
     on_limit: AtomicUsize,
     argument: AtomicUsize,
-    /// The marks of threads that are in that function, as far as there are words.
+    /// The marks of threads that are in that function.
     in_on_limit: [AtomicUsize; IN_ON_LIMIT],
     name: [AtomicU8; NAME_BYTES],
     /// Ticks for which pages of its spans are idle before they go; 0: as the process's own.
@@ -333,20 +333,23 @@ impl<O: Os> Tenant<O> {
         Life { state: &self.state, generation: &self.generation }
     }
 
-    /// Notes that the thread of a mark is in `on_limit`; none where it is already. Where there are more threads than words one of
-    /// them is forgotten, and may be told again of what it asks for there.
+    /// Whether the thread of a mark is in `on_limit`.
+    fn is_in_on_limit(&self, mark: usize) -> bool {
+        self.in_on_limit.iter().any(|place| place.load(Ordering::Relaxed) == mark)
+    }
+
+    /// Notes that it is; none where there are as many already as there are words.
     fn enter_on_limit(&self, mark: usize) -> Option<&AtomicUsize> {
-        if self.in_on_limit.iter().any(|place| place.load(Ordering::Relaxed) == mark) {
-            return None;
-        }
         let takes = |place: &&AtomicUsize| {
             place.compare_exchange(0, mark, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         };
-        let [first, ..] = &self.in_on_limit;
-        Some(self.in_on_limit.iter().find(takes).unwrap_or_else(|| {
-            first.store(mark, Ordering::Relaxed);
-            first
-        }))
+        self.in_on_limit.iter().find(takes)
+    }
+
+    /// In a child, which the threads of other marks are not in.
+    fn forget_others_on_limit(&self, mark: usize) {
+        let others = self.in_on_limit.iter().filter(|place| place.load(Ordering::Relaxed) != mark);
+        others.for_each(|place| place.store(0, Ordering::Relaxed));
     }
 
     fn account(&self) -> Account<'_> {

@@ -89,7 +89,7 @@ impl<O: Os> Tenants<O> {
             }
         }
         if outermost {
-            self.take_closing_over();
+            self.take_ends_over();
         }
         if any {
             pages.recount_released();

@@ -176,6 +176,62 @@ fn the_function_for_a_limit_is_not_called_for_its_own_request_after_another_thre
 }
 
 #[test]
+fn of_many_threads_at_a_limit_some_are_told_and_none_twice_and_a_child_is_without_the_others() {
+    extern "C" fn ask(_: u64, _: usize, argument: usize) {
+        // SAFETY: the test's own, which outlives the call.
+        let calls = unsafe { &*std::ptr::with_exposed_provenance::<AtomicUsize>(argument) };
+        calls.fetch_add(1, Ordering::Relaxed);
+    }
+    let (heap, calls) = (heap(), AtomicUsize::new(0));
+    let argument = (&raw const calls).expose_provenance();
+    let made = Made { limit: Some(1 << 20), on_limit: Some(ask), argument, ..PLAIN };
+    let id = heap.make_heap(made).unwrap();
+    let tenant = heap.tenants.find(id).unwrap();
+    tenant.in_on_limit.iter().enumerate().for_each(|(at, place)| place.store(at + 1, Ordering::Relaxed));
+    let refused = || assert_eq!(heap.allocate_in(id, 16, 2 << 20), Err(Refusal::Limit(id)));
+    refused();
+    assert_eq!(calls.load(Ordering::Relaxed), 0, "it cannot be known that this thread is there");
+    // SAFETY: no other thread has the rooms.
+    unsafe { heap.tenants.repair_rooms(&heap.pages, true) };
+    refused();
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_heap_whose_end_began_in_the_parent_only_can_be_ended_in_the_child() {
+    for how in [Ending::FreeAll, Ending::HandOver, Ending::Drain] {
+        let heap = heap();
+        let id = heap.make_heap(PLAIN).unwrap();
+        let block = heap.allocate_in(id, 16, 100).unwrap();
+        heap.tenants.find(id).unwrap().state.store(super::ENDING, Ordering::Relaxed);
+        assert_eq!(heap.end_heap(id, how), Err(Refusal::Gone));
+        // SAFETY: no other thread has the rooms.
+        unsafe { heap.tenants.repair_rooms(&heap.pages, true) };
+        let grown = Blocks::reallocate(&*heap, block, 5000);
+        assert_eq!(heap.owner_heap(grown), Some(id));
+        assert_eq!(heap.end_heap(id, how), Ok(()));
+        if how != Ending::FreeAll {
+            heap.free(grown);
+        }
+        assert!(heap.heap_stats(id).is_none());
+        heap.verify();
+    }
+}
+
+#[test]
+fn a_block_that_lies_at_a_multiple_by_chance_is_none_that_was_asked_for_there() {
+    let heap = heap();
+    let id = heap.make_heap(PLAIN).unwrap();
+    for _ in 0..64 {
+        let block = heap.allocate_in(id, 16, 24 << 10).unwrap();
+        assert!(!heap.resize_in_place(block, 16 << 10, 20 << 10));
+        let moved = Blocks::reallocate_aligned(&*heap, block, 16 << 10, 20 << 10);
+        assert!(moved.is_multiple_of(16 << 10) && heap.owner_heap(moved) == Some(id));
+        assert!(heap.pages.class_of_block(moved).block_bytes().is_multiple_of(16 << 10));
+    }
+}
+
+#[test]
 fn a_block_that_is_resized_stays_in_its_heap() {
     let heap = heap();
     let [id, other] = [(); 2].map(|()| heap.make_heap(PLAIN).unwrap());

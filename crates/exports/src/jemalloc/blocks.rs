@@ -1,7 +1,7 @@
 //! mallocx and its family, with arenas: a block of an arena is one of its heap. Caches that flags name are numbers (`tcaches`).
 
 use super::arenas;
-use crate::c::{Pointer, address, pointer, set_errno, undisturbed};
+use crate::c::{Pointer, address, errno, pointer, set_errno, undisturbed};
 use crate::{Blocks, blocks, counted, extended, heap};
 use core::ffi::c_int;
 use core::ptr;
@@ -99,6 +99,19 @@ pub extern "C" fn rallocx(block: Pointer, bytes: usize, flags: c_int) -> Pointer
 
 /// A block that stays in its heap. As there, it has the size that `nallocx` tells, and neither the old one nor room to grow.
 fn resized(block: Pointer, bytes: usize, flags: c_int) -> Pointer {
+    let before = errno();
+    loop {
+        let id = heap().owner_heap(address(block)).unwrap_or(HeapId::OWN);
+        let resized = resized_in(id, block, bytes, flags);
+        let is_refused = resized.is_null() && id != HeapId::OWN;
+        if !is_refused || !undisturbed(|| heap().is_handed_over(id, address(block))) {
+            return resized;
+        }
+        set_errno(before);
+    }
+}
+
+fn resized_in(id: HeapId, block: Pointer, bytes: usize, flags: c_int) -> Pointer {
     let align = align_of(flags);
     let before = blocks().usable_bytes(address(block));
     let real = blocks().block_bytes_for(bytes, align);
@@ -110,7 +123,6 @@ fn resized(block: Pointer, bytes: usize, flags: c_int) -> Pointer {
     if is_large && undisturbed(|| blocks().resize_in_place(address(block), align, real)) {
         return block;
     }
-    let id = heap().owner_heap(address(block)).unwrap_or(HeapId::OWN);
     let other = moved(block, bytes, || block_of(id, bytes, flags));
     // Without memory a block that shrinks stays as it is.
     if other.is_null() && bytes <= before { extended::rallocx(block, bytes, flags) } else { other }
