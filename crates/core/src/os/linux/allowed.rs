@@ -172,6 +172,11 @@ const UNKNOWN: u32 = 0;
 const NO_UNREAD: u32 = 1;
 const UNREAD: u32 = 2;
 
+/// Whether this thread is in the strict mode, or about to be: that alone takes the clock away.
+pub(super) fn is_strict() -> bool {
+    registration::refused().load(Ordering::Relaxed) >> Ask::Clock as u32 & 1 != 0
+}
+
 impl Allowed {
     pub const fn new() -> Self {
         Allowed {
@@ -307,7 +312,9 @@ impl Allowed {
         }
         let [fixed, _] = super::chance::random_words();
         let fixed = fixed.rotate_left(17);
-        let mut seed = self.seed.load(Ordering::Relaxed) ^ fixed ^ super::chance::now().rotate_left(32);
+        // In the strict mode the clock's instruction ends the process.
+        let now = if self.may(Ask::Clock) { super::chance::now() } else { 0 };
+        let mut seed = self.seed.load(Ordering::Relaxed) ^ fixed ^ now.rotate_left(32);
         let drawn = next_random(&mut seed);
         self.seed.fetch_add(drawn | 1, Ordering::Relaxed);
         next_random(&mut seed)
