@@ -63,8 +63,8 @@ const COUNT: usize = Ask::ReadAt as usize + 1 + OTHERS;
 const CAREFUL: u64 = 1 << 63;
 /// Bits between, in which filters are counted: a word that is as it was after one was noted shows that no other came since.
 const ONE_FILTER: u64 = 1 << COUNT;
-const FILTERS: u64 = CAREFUL - ONE_FILTER;
-const _: () = assert!(COUNT < 56, "there is room to count");
+const FILTERS: u64 = registration::STRICT - ONE_FILTER;
+const _: () = assert!(COUNT < 56 && registration::STRICT < CAREFUL, "there is room to count");
 
 const READ_WRITE: u64 = (libc::PROT_READ | libc::PROT_WRITE) as u64;
 const MAPPED: u64 = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE) as u64;
@@ -171,11 +171,6 @@ pub struct Obeyed {
 const UNKNOWN: u32 = 0;
 const NO_UNREAD: u32 = 1;
 const UNREAD: u32 = 2;
-
-/// Whether this thread is in the strict mode, or about to be: that alone takes the clock away.
-pub(super) fn is_strict() -> bool {
-    registration::refused().load(Ordering::Relaxed) >> Ask::Clock as u32 & 1 != 0
-}
 
 impl Allowed {
     pub const fn new() -> Self {

@@ -114,6 +114,10 @@ pub(super) fn end_if_left_behind() {
 }
 
 fn end_without(lender: u32) {
+    if registration::refused().load(Ordering::Relaxed) != 0 {
+        // A filter of the child's may end it for the questions.
+        return;
+    }
     let lender = u64::from(lender);
     // A parent in another namespace has no number here.
     if process::process_number() != lender && ![0, lender].contains(&process::parent_number()) {

@@ -239,6 +239,13 @@ pub(super) fn refused() -> &'static AtomicU64 {
     &this_thread().refused
 }
 
+/// The bit of that word that says that the thread asks nothing: it is in the strict mode, or about to be.
+pub(super) const STRICT: u64 = 1 << 62;
+
+pub(super) fn is_strict() -> bool {
+    refused().load(Ordering::Relaxed) & STRICT != 0
+}
+
 /// The distance of the first of both from the thread pointer.
 pub(super) fn offset_of_heap() -> isize {
     offset() + core::mem::offset_of!(ThreadArea, heap) as isize

@@ -66,7 +66,7 @@ pub(super) fn walk(frame: usize, stack: usize, frames: &mut [usize]) -> usize {
 /// Asks the kernel to compare a word there with a number and to wait if it is the same, but no time. It refuses at
 /// once where it is not, or cannot be read; and filters of system calls, which must let a futex pass, let this.
 pub(super) fn is_readable(address: usize) -> bool {
-    if super::allowed::is_strict() {
+    if super::registration::is_strict() {
         return false;
     }
     const UNLIKELY: u32 = 0x9e37_79b9;
