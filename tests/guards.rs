@@ -128,6 +128,14 @@ fn the_first_large_blocks_of_a_program_are_guarded() {
 }
 
 #[test]
+fn a_childs_guarded_block_leaves_its_parent_the_reports() {
+    let mut command = on(Ground::Preload, "child.c", &["-D_GNU_SOURCE"]);
+    let output = finish(command.envs([("VCM_GUARDED_RATE", "0"), ("VCM_SAMPLE_INTERVAL", "1")]));
+    let line = "vcmalloc: write behind the end of a block: address ";
+    assert!(output.complaints.starts_with(line), "{:?}: {}", output.status, output.complaints);
+}
+
+#[test]
 fn an_overflow_inside_the_page_is_found_when_the_block_is_freed() {
     for distance in [1u64, 8, 16, 64, 4000] {
         let report = commit(&["overflow", "at-start", &distance.to_string()], "auto");

@@ -12,11 +12,13 @@ use vcmalloc_core::os::Interrupted;
 type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
 /// Puts our handler before the program's, once: when the library is loaded, or before the first block that is guarded
-/// because an option was set later. Not where a filter of system calls would end the process for that.
+/// because an option was set later. Not where a filter of system calls would end the process for that, nor in a child in its parent's
+/// memory, whose actions are its own.
 pub fn catch() {
     static CAUGHT: AtomicBool = AtomicBool::new(false);
     if !CAUGHT.load(Ordering::Relaxed)
         && heap().os().may_ask(libc::SYS_rt_sigaction)
+        && !heap().is_guest()
         && !CAUGHT.swap(true, Ordering::Relaxed)
     {
         actions::take_over(on_fault as *const () as usize);

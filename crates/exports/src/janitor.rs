@@ -99,7 +99,7 @@ fn started_with() -> [u64; SET_WORDS] {
 /// `inherited` where it is known already: a thread that reads it beside others has a descriptor in the program's table
 /// meanwhile.
 pub fn start_with(create: Create, inherited: Option<Inherited>) -> bool {
-    if !heap().claim_janitor() {
+    if heap().is_guest() || !heap().claim_janitor() {
         return false;
     }
     let errno = errno();
@@ -186,8 +186,11 @@ extern "C" fn janitor(_: *mut c_void) -> Pointer {
 }
 
 /// Ends the janitor's thread and waits for it; true if there was one. Not where a signal handler interrupted
-/// work of this thread for whose locks the janitor may wait.
+/// work of this thread for whose locks the janitor may wait, nor in a child in its parent's memory, whose thread it is not.
 pub fn stop() -> bool {
+    if heap().is_guest() {
+        return false;
+    }
     heap().look_at_process();
     // SAFETY: asks for a number.
     let own = unsafe { libc::pthread_self() };
@@ -223,6 +226,9 @@ fn without_cancellation(act: impl FnOnce()) {
 /// off.
 #[unsafe(no_mangle)]
 pub extern "C" fn vcm_janitor_start() -> c_int {
+    if heap().is_guest() {
+        return 1;
+    }
     heap().look_at_process();
     unsafe extern "C" {
         #[link_name = "pthread_create"]

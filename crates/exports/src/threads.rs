@@ -5,7 +5,7 @@
 //! that never creates a thread never gets one. `unshare` and `setns` demand a single thread in some uses, so
 //! the janitor leaves where they are refused; and it leaves for good when the main thread does, or is told
 //! to, because a process ends with its last thread. Only a main thread that ends itself by a raw system call
-//! is not seen.
+//! is not seen. A child in its parent's memory has none: what it does with its threads leaves the parent's alone.
 
 use super::c::{Create, Pointer, Start, errno, set_errno};
 use super::janitor::{self, Inherited};
@@ -63,6 +63,9 @@ const WAIT_AFTER_JANITOR: u64 = 1_000_000;
 /// Makes a thread of the program, and the janitor's where there is none. The program's comes first: if the system
 /// allows no more threads, the janitor's ends, for good in this process, and slow paths do its work.
 fn with_janitor(create: Create, refusal: c_int, make: impl Fn() -> c_int) -> c_int {
+    if heap().is_guest() {
+        return make();
+    }
     heap().look_at_process();
     let inherited = heap().meet_threads().then(|| {
         meet_main_thread();
@@ -92,6 +95,9 @@ fn with_janitor(create: Create, refusal: c_int, make: impl Fn() -> c_int) -> c_i
 
 /// Makes the janitor's thread where the program makes none of its own. Called where this thread has no lock of libc's.
 pub fn start_janitor() {
+    if heap().is_guest() {
+        return;
+    }
     heap().look_at_process();
     if let Some(create) = next::create().filter(|_| !heap().is_inside()) {
         meet_main_thread();
@@ -133,8 +139,10 @@ extern "C" fn at_end_of_main_thread(_: Pointer) {
 
 /// A process whose main thread leaves ends with its last thread, which must not be ours.
 fn leave_process() {
-    heap().retire_janitor();
-    janitor::stop();
+    if !heap().is_guest() {
+        heap().retire_janitor();
+        janitor::stop();
+    }
 }
 
 /// # Safety
@@ -170,7 +178,7 @@ pub unsafe extern "C" fn thrd_exit(result: c_int) -> ! {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_cancel(thread: libc::pthread_t) -> c_int {
     let Some(cancel) = next::cancel() else { return libc::ESRCH };
-    if thread == MAIN.load(Ordering::Relaxed) {
+    if thread == MAIN.load(Ordering::Relaxed) && !heap().is_guest() {
         heap().retire_janitor();
     }
     // SAFETY: by the caller's promise.

@@ -109,6 +109,17 @@ impl Process {
         }
     }
 
+    /// Whether this process is a child in the memory of another. Where the kernel zeroes no word, a child with a copy that nobody
+    /// has looked for yet has another number too: there a lender tells. One that has a filter may not be allowed to ask.
+    pub fn is_anothers<O: Os>(&self, os: &O) -> bool {
+        let (home, here) = (self.number.load(Ordering::Relaxed), os.process_number());
+        if here == 0 {
+            return os.has_own_refusals();
+        }
+        let is_told = || os.lender() != 0 || self.word.load(Ordering::Relaxed) != self.own.as_ptr().addr();
+        ![0, here].contains(&home) && self.is_known() && is_told()
+    }
+
     /// Of a process that the heap is put right in: it is no new one any more.
     fn learn_number<O: Os>(&self, os: &O) {
         self.number.store(os.process_number(), Ordering::Relaxed);
@@ -158,6 +169,7 @@ impl<O: Os> Engine<O> {
         }
         // Nobody lends this process its memory: it has a copy.
         self.os.set_lender(0);
+        self.os.share_own_refusals();
         // This process may want again, without reproach, memory that its parent gave back.
         let now = self.pages.clock.advance(Ticks(1));
         self.pages.forget_returned(now);
@@ -211,6 +223,7 @@ impl<O: Os> Engine<O> {
     pub(crate) fn after_fork(&self, above: &impl Above) {
         self.process.look_after_fork(&self.os);
         self.os.set_lender(0);
+        self.os.share_own_refusals();
         if self.is_inside() {
             self.know_process(above, false);
         }

@@ -19,9 +19,11 @@ pub struct Lent {
     state: u32,
 }
 
-/// Bits of `state`: it was in a slow path, it aborted, its registration could not be taken back.
+/// Bits of `state`: it was in a slow path, it aborted, it had calls that it alone does not ask, its registration could not be
+/// taken back.
 const INSIDE: u32 = 1;
 const ABORTING: u32 = 2;
+const REFUSED: u32 = 4;
 const COPIED: u32 = 1 << 31;
 
 impl Lent {
@@ -41,16 +43,21 @@ impl<O: Os> Engine<O> {
             let registered = area.map_or(Registered::Never, |area| self.os.suspend_sequences(area));
             let inside = if self.is_inside() { INSIDE } else { 0 };
             let aborting = if self.is_aborting_itself() { ABORTING } else { 0 };
+            let refused = if self.os.has_own_refusals() { REFUSED } else { 0 };
             let copied = if registered == Registered::Kept { COPIED } else { 0 };
             let is_lender = is_parent && copied == 0;
             let lender = self.os.set_lender(if is_lender { self.os.process_number() as u32 } else { 0 });
-            Lent { registered, lender, state: inside | aborting | copied }
+            Lent { registered, lender, state: inside | aborting | refused | copied }
         })
     }
 
     /// The child has a program of its own by now, or has ended, in whatever way and place; or there is none.
     pub fn take_back(&self, lent: Lent) {
         self.os.unseen(|| {
+            if lent.state & REFUSED == 0 {
+                // What a filter of the child's refused.
+                self.os.forget_own_refusals();
+            }
             self.os.set_lender(lent.lender);
             if lent.state & ABORTING == 0 && self.is_aborting_itself() {
                 // The child did, in this heap, and has said why.
@@ -64,6 +71,11 @@ impl<O: Os> Engine<O> {
                 self.os.resume_sequences(area, lent.registered);
             }
         });
+    }
+
+    /// Whether this process is such a child: what it does for its process it does not do for the heap's.
+    pub fn is_guest(&self) -> bool {
+        self.process.is_anothers(&self.os)
     }
 
     fn is_aborting_itself(&self) -> bool {

@@ -62,7 +62,7 @@ pub trait Above {
 /// The functions that the engine's maker gives it for samples and reports.
 #[derive(Clone, Copy)]
 pub struct Hooks {
-    /// Called once, before the first guarded block is handed out; none: no sample is guarded.
+    /// Called before a guarded block is handed out; none: no sample is guarded.
     pub before_guards: Option<fn()>,
     /// Fills a buffer with the return addresses of this thread's calls and returns how many; 0 where it cannot.
     pub unwind: fn(&mut [usize]) -> usize,

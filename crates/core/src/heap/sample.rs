@@ -108,16 +108,15 @@ impl<O: Os> Heap<O> {
     }
 
     fn allocate_guarded(&self, bytes: usize, align: usize, stack: Stack) -> Option<usize> {
-        let made = || {
-            if let Some(before_guards) = self.hooks.and_then(|hooks| hooks.before_guards) {
-                before_guards();
-            }
-        };
         // Guarded pages are not in the footprint that the limit is about: near it there are none.
         let room = |hard: usize| self.pages.footprint().saturating_add(LIMIT_MARGIN.max(8 * bytes)) <= hard;
         let fits = self.pages.limits.hard().is_none_or(room);
-        if !fits || !self.sources.guards.prepare(&self.os, made) {
+        if !fits || !self.sources.guards.prepare(&self.os) {
             return None;
+        }
+        // Each time: a child that was the first, in its parent's memory, has its own handlers.
+        if let Some(before_guards) = self.hooks.and_then(|hooks| hooks.before_guards) {
+            before_guards();
         }
         self.sources.guards.allocate(&self.os, bytes, align, self.trace(stack))
     }

@@ -14,7 +14,7 @@ pub(crate) mod witness;
 pub use bell::Bell;
 #[cfg(target_arch = "x86_64")]
 pub use linux::unwind;
-pub use linux::{Filter, Interrupted, Linux, MOST_DOMAINS};
+pub use linux::{Filter, Interrupted, Linux, MOST_DOMAINS, Obeyed};
 #[cfg(any(test, feature = "fake-os"))]
 pub use mutex::AnyLock;
 pub use mutex::{Guard, Mutex, Wait};
@@ -301,6 +301,18 @@ pub trait Os: Wait + Sync + 'static {
     fn set_lender(&self, _lender: u32) -> u32 {
         0
     }
+    /// The process noted now.
+    fn lender(&self) -> u32 {
+        0
+    }
+    /// Whether there are calls that this thread alone does not ask.
+    fn has_own_refusals(&self) -> bool {
+        false
+    }
+    /// From now on this thread asks what its process may.
+    fn forget_own_refusals(&self) {}
+    /// From now on no thread asks them.
+    fn share_own_refusals(&self) {}
     /// Ends this process where it is such a child and the one that lent it the memory is gone.
     fn end_if_left_behind(&self) {}
     /// Aborts every sequence in flight in this process: one begun before the call has committed or will

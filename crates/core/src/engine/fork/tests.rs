@@ -71,6 +71,21 @@ fn each_lock_of_the_list_is_the_heaps_and_free_in_a_child_whose_parent_held_it_a
 }
 
 #[test]
+fn a_child_in_the_memory_of_another_is_no_new_process() {
+    let heap = Box::new(Heap::new(Fake::default()));
+    assert!(!heap.is_guest(), "before the heap has started");
+    heap.free(heap.allocate(100));
+    assert!(!heap.is_guest());
+    // The heap of a process with another number, whose word is as it was.
+    let own = heap.process.number.swap(1, Ordering::Relaxed);
+    assert!(own > 1 && heap.is_guest());
+    heap.process.set(super::NEW);
+    assert!(!heap.is_guest(), "a child with a copy");
+    heap.free(heap.allocate(100_000));
+    assert!(!heap.is_guest() && heap.process.number.load(Ordering::Relaxed) == own);
+}
+
+#[test]
 fn what_the_library_does_once_is_done_in_a_child_whose_parent_was_at_it() {
     let (heap, blocks) = heap_in_use();
     thread::scope(|scope| scope.spawn(|| heap.exporting.hold()).join()).unwrap();

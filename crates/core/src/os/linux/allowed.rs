@@ -2,9 +2,14 @@
 //!
 //! A filter of system calls can end the process for a call that it does not know. A filter that the program
 //! is about to install is looked at before (`filter`); the option `system_calls=few` forgoes all but the list for good.
-//! Nothing is ever taken back: to stay careful is always right.
+//! A filter is noted before the kernel has it, and taken back where the kernel refuses it. Else nothing is: to stay careful is
+//! always right.
+//!
+//! A word of the thread's holds beside the process's word what only this thread may not ask: in the strict mode, and under a
+//! filter in a child that shares this memory, whose parent ends it when the child is gone (`engine/lending.rs`).
 
 use super::filter::{Call, Filter, Verdict};
+use super::registration;
 use crate::base::chance::next_random;
 use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -56,6 +61,10 @@ const OTHERS: usize = 12;
 const COUNT: usize = Ask::ReadAt as usize + 1 + OTHERS;
 /// A filter was seen, or all but the list is forgone: calls without a bit are not asked either.
 const CAREFUL: u64 = 1 << 63;
+/// Bits between, in which filters are counted: a word that is as it was after one was noted shows that no other came since.
+const ONE_FILTER: u64 = 1 << COUNT;
+const FILTERS: u64 = registration::STRICT - ONE_FILTER;
+const _: () = assert!(COUNT < 56 && registration::STRICT < CAREFUL, "there is room to count");
 
 const READ_WRITE: u64 = (libc::PROT_READ | libc::PROT_WRITE) as u64;
 const MAPPED: u64 = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE) as u64;
@@ -150,6 +159,14 @@ pub(super) struct Allowed {
     unread: AtomicU32,
 }
 
+/// What was noted for a filter that the kernel may refuse.
+#[derive(Clone, Copy)]
+pub struct Obeyed {
+    before: u64,
+    after: u64,
+    by_thread: bool,
+}
+
 /// Whether a filter holds that was there before the program, and cannot be read: not known yet, no, yes.
 const UNKNOWN: u32 = 0;
 const NO_UNREAD: u32 = 1;
@@ -168,7 +185,12 @@ impl Allowed {
 
     #[inline]
     pub fn may(&self, ask: Ask) -> bool {
-        self.refused.load(Ordering::Relaxed) >> ask as u32 & 1 == 0
+        self.refused() >> ask as u32 & 1 == 0
+    }
+
+    #[inline]
+    fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed) | registration::refused().load(Ordering::Relaxed)
     }
 
     /// A file takes three calls.
@@ -177,7 +199,7 @@ impl Allowed {
     }
 
     pub fn may_ask(&self, number: libc::c_long) -> bool {
-        let refused = self.refused.load(Ordering::Relaxed);
+        let refused = self.refused();
         let mut known = CALLS.iter().enumerate().filter(|(_, call)| call.number == number).peekable();
         match known.peek() {
             Some(_) => known.all(|(bit, _)| refused >> bit & 1 == 0),
@@ -187,8 +209,8 @@ impl Allowed {
 
     /// Notes what a filter does not let pass. Of the calls on the list one that fails is asked all the same: it
     /// comes back with an error, which is provided for. But not where there is another way, and a page that could not
-    /// be opened again is not closed.
-    pub fn obey(&self, filter: Filter<'_>) {
+    /// be opened again is not closed. `by_thread`: this thread alone obeys.
+    pub fn obey(&self, filter: Filter<'_>, by_thread: bool) -> Obeyed {
         let mut refused = CAREFUL;
         for (bit, call) in CALLS.iter().enumerate() {
             let verdict = filter.verdict(*call);
@@ -208,17 +230,47 @@ impl Allowed {
                 refused |= 1 << bit;
             }
         }
-        self.refused.fetch_or(refused, Ordering::Relaxed);
+        self.note(refused, by_thread)
     }
 
-    /// From now on nothing may be asked.
-    pub fn forgo_all(&self) {
-        self.refused.store(u64::MAX, Ordering::Relaxed);
+    /// From now on this thread may ask nothing.
+    pub fn forgo_all(&self) -> Obeyed {
+        self.note(!FILTERS, true)
+    }
+
+    fn note(&self, refused: u64, by_thread: bool) -> Obeyed {
+        let word = self.word(by_thread);
+        let mut before = word.load(Ordering::Relaxed);
+        loop {
+            let count = before.wrapping_add(ONE_FILTER) & FILTERS;
+            let after = before & !FILTERS | refused | count;
+            match word.compare_exchange_weak(before, after, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Obeyed { before, after, by_thread },
+                Err(now) => before = now,
+            }
+        }
+    }
+
+    /// The kernel refused what was noted: it is as before, unless another filter was noted since.
+    pub fn forget(&self, obeyed: Obeyed) {
+        let Obeyed { before, after, by_thread } = obeyed;
+        _ = self.word(by_thread).compare_exchange(after, before, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// From now on no thread may ask what this one may not.
+    pub fn share_own(&self) {
+        let own = registration::refused();
+        self.refused.fetch_or(own.load(Ordering::Relaxed) & !FILTERS, Ordering::Relaxed);
+        own.store(0, Ordering::Relaxed);
+    }
+
+    fn word(&self, by_thread: bool) -> &AtomicU64 {
+        if by_thread { registration::refused() } else { &self.refused }
     }
 
     /// From now on nothing may be asked but what is on the list.
     pub fn keep_to_list(&self) {
-        self.refused.fetch_or(u64::MAX << LISTED, Ordering::Relaxed);
+        self.refused.fetch_or(u64::MAX << LISTED & !FILTERS, Ordering::Relaxed);
     }
 
     /// An answer of the system's, or the last one where it may not be asked.
@@ -255,7 +307,9 @@ impl Allowed {
         }
         let [fixed, _] = super::chance::random_words();
         let fixed = fixed.rotate_left(17);
-        let mut seed = self.seed.load(Ordering::Relaxed) ^ fixed ^ super::chance::now().rotate_left(32);
+        // In the strict mode the clock's instruction ends the process.
+        let now = if self.may(Ask::Clock) { super::chance::now() } else { 0 };
+        let mut seed = self.seed.load(Ordering::Relaxed) ^ fixed ^ now.rotate_left(32);
         let drawn = next_random(&mut seed);
         self.seed.fetch_add(drawn | 1, Ordering::Relaxed);
         next_random(&mut seed)
@@ -305,7 +359,7 @@ mod tests {
         ] {
             let allowed = Allowed::new();
             assert!(allowed.may_ask(number) && allowed.may_ask(libc::SYS_reboot));
-            allowed.obey(Filter::of(&filter_for(number, action)));
+            allowed.obey(Filter::of(&filter_for(number, action)), false);
             assert_eq!(allowed.may_ask(number), is_asked, "{number} {action:x}");
             assert!(allowed.may_ask(libc::SYS_munmap) && !allowed.may_ask(libc::SYS_reboot));
         }
@@ -325,8 +379,61 @@ mod tests {
             assert!(!allowed.may_ask(call.number), "{}", call.number);
         }
         assert!(!allowed.may_read());
-        allowed.forgo_all();
+    }
+
+    #[test]
+    fn a_filter_that_the_kernel_refuses_is_not_obeyed() {
+        let (allowed, filter) = (Allowed::new(), filter_for(libc::SYS_mmap, libc::SECCOMP_RET_KILL_PROCESS));
+        for by_thread in [false, true] {
+            let obeyed = allowed.obey(Filter::of(&filter), by_thread);
+            assert!(!allowed.may_ask(libc::SYS_mmap) && !allowed.may_ask(libc::SYS_reboot));
+            allowed.forget(obeyed);
+            assert!(allowed.may_ask(libc::SYS_mmap) && allowed.may_ask(libc::SYS_reboot), "{by_thread}");
+        }
+        let strict = allowed.forgo_all();
+        assert!(!allowed.may_ask(libc::SYS_munmap));
+        allowed.forget(strict);
+        assert!(allowed.may_ask(libc::SYS_munmap));
+    }
+
+    #[test]
+    fn a_filter_stays_obeyed_where_another_thread_was_refused_the_same() {
+        let (allowed, filter) = (Allowed::new(), filter_for(libc::SYS_mmap, libc::SECCOMP_RET_KILL_PROCESS));
+        let [refused, _taken] = [(); 2].map(|()| allowed.obey(Filter::of(&filter), false));
+        allowed.forget(refused);
         assert!(!allowed.may_ask(libc::SYS_mmap));
+        let later =
+            allowed.obey(Filter::of(&filter_for(libc::SYS_openat, libc::SECCOMP_RET_KILL_PROCESS)), false);
+        allowed.forget(later);
+        assert!(!allowed.may_ask(libc::SYS_mmap) && allowed.may_ask(libc::SYS_openat));
+    }
+
+    #[test]
+    fn a_child_with_a_copy_obeys_with_all_its_threads_what_its_maker_obeyed_alone() {
+        let (allowed, filter) = (Allowed::new(), filter_for(libc::SYS_mmap, libc::SECCOMP_RET_KILL_PROCESS));
+        allowed.obey(Filter::of(&filter), true);
+        let other_may =
+            || std::thread::scope(|scope| scope.spawn(|| allowed.may_ask(libc::SYS_mmap)).join().unwrap());
+        assert!(!allowed.may_ask(libc::SYS_mmap) && other_may());
+        allowed.share_own();
+        assert!(!allowed.may_ask(libc::SYS_mmap) && !other_may());
+        assert!(Allowed::new().may_ask(libc::SYS_mmap), "nothing is left in this thread's word");
+    }
+
+    #[test]
+    fn the_strict_mode_is_of_one_thread() {
+        let allowed = Allowed::new();
+        std::thread::scope(|scope| {
+            let strict = scope.spawn(|| {
+                allowed.forgo_all();
+                assert!(
+                    CALLS.iter().all(|call| !allowed.may_ask(call.number))
+                        && !allowed.may_ask(libc::SYS_reboot)
+                );
+            });
+            strict.join().unwrap();
+        });
+        assert!(CALLS.iter().all(|call| allowed.may_ask(call.number)) && allowed.may_ask(libc::SYS_reboot));
     }
 
     #[test]

@@ -82,10 +82,15 @@ pub(super) fn set_lender(lender: u32) -> u32 {
     registration::own_area().lender.swap(lender, Ordering::Relaxed)
 }
 
+/// The process noted so.
+pub(super) fn lender() -> u32 {
+    registration::own_area().lender.load(Ordering::Relaxed)
+}
+
 /// Waits as `thread::futex_wait` does. A child ends where nobody is left who could wake it.
 #[inline]
 pub(super) fn wait(word: &AtomicU32, expected: u32) {
-    match registration::own_area().lender.load(Ordering::Relaxed) {
+    match lender() {
         0 => thread::futex_wait(word, expected),
         lender => wait_as_child(word, expected, lender),
     }
@@ -102,13 +107,17 @@ fn wait_as_child(word: &AtomicU32, expected: u32, lender: u32) {
 
 /// Ends this process where it is a child and the one that lent it the memory is gone.
 pub(super) fn end_if_left_behind() {
-    match registration::own_area().lender.load(Ordering::Relaxed) {
+    match lender() {
         0 => {}
         lender => end_without(lender),
     }
 }
 
 fn end_without(lender: u32) {
+    if registration::refused().load(Ordering::Relaxed) != 0 {
+        // A filter of the child's may end it for the questions.
+        return;
+    }
     let lender = u64::from(lender);
     // A parent in another namespace has no number here.
     if process::process_number() != lender && ![0, lender].contains(&process::parent_number()) {

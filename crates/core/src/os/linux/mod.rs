@@ -22,6 +22,7 @@ mod thread;
 #[cfg(target_arch = "x86_64")]
 pub mod unwind;
 
+pub use allowed::Obeyed;
 pub use domains::MOST_DOMAINS;
 pub use filter::Filter;
 pub use stack::Interrupted;
@@ -103,16 +104,22 @@ impl Linux {
         self.allowed.has_no_unread_filter(background::is_unfiltered)
     }
 
-    /// The program is about to install a filter of system calls. Calls that it refuses are not asked any more.
-    pub fn obey_filter(&self, filter: Filter<'_>) {
+    /// The program is about to install a filter of system calls. Calls that it refuses are not asked any more; `by_thread`: not by
+    /// this thread.
+    pub fn obey_filter(&self, filter: Filter<'_>, by_thread: bool) -> Obeyed {
         // From then on its answers are known, and another's are not told from them.
         self.has_no_unread_filter();
-        self.allowed.obey(filter);
+        self.allowed.obey(filter, by_thread)
     }
 
-    /// The program forgoes all system calls: it is about to enter the strict mode of seccomp.
-    pub fn forgo_all_calls(&self) {
-        self.allowed.forgo_all();
+    /// This thread forgoes all system calls: it is about to enter the strict mode of seccomp.
+    pub fn forgo_all_calls(&self) -> Obeyed {
+        self.allowed.forgo_all()
+    }
+
+    /// The kernel refused the filter, or the strict mode.
+    pub fn forget(&self, obeyed: Obeyed) {
+        self.allowed.forget(obeyed);
     }
 
     /// The main thread may have bound itself since the library was loaded, which is about that thread alone; or it may use

@@ -1,8 +1,8 @@
 //! Our own registration for restartable sequences, where the C library makes none.
 //!
 //! Each thread's area lies in thread-local storage at a constant distance from the thread pointer (model initial-exec), with
-//! three words behind it: a heap notes in the first that the thread is in a slow path of its, and in the others which tenant's heap
-//! serves the thread. It is the only thread-local variable
+//! four words behind it: a heap notes in the first that the thread is in a slow path of its, in the next two which tenant's heap
+//! serves the thread, and in the last the calls that this thread alone does not ask (`allowed`). It is the only thread-local variable
 //! here, and nobody touches the area where the C library registers. A thread registers on its first slow path; until then
 //! its `cpu_id` is negative, so the sequences find nothing.
 //!
@@ -14,7 +14,7 @@
 
 use super::super::{NoSequences, SequenceArea};
 use super::{sequences, thread};
-use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use core::arch::{asm, global_asm};
 use core::ptr;
 
@@ -25,9 +25,9 @@ global_asm!(
     ".globl vcm_thread_area",
     ".hidden vcm_thread_area",
     ".type vcm_thread_area, @object",
-    ".size vcm_thread_area, 56",
+    ".size vcm_thread_area, 64",
     "vcm_thread_area: .long 0, -1, 0, 0, 0, 0, 0, 0",
-    ".quad 0, 0, 0",
+    ".quad 0, 0, 0, 0",
     ".popsection",
 );
 
@@ -58,6 +58,7 @@ struct ThreadArea {
     inside: AtomicUsize,
     heap: AtomicUsize,
     tenant: AtomicUsize,
+    refused: AtomicU64,
 }
 
 impl Area {
@@ -230,6 +231,19 @@ pub(super) fn heap_in_use() -> &'static AtomicUsize {
 #[inline]
 pub(super) fn tenant_in_use() -> &'static AtomicUsize {
     &this_thread().tenant
+}
+
+/// This thread's word for the calls that it alone does not ask. As `inside`.
+#[inline]
+pub(super) fn refused() -> &'static AtomicU64 {
+    &this_thread().refused
+}
+
+/// The bit of that word that says that the thread asks nothing: it is in the strict mode, or about to be.
+pub(super) const STRICT: u64 = 1 << 62;
+
+pub(super) fn is_strict() -> bool {
+    refused().load(Ordering::Relaxed) & STRICT != 0
 }
 
 /// The distance of the first of both from the thread pointer.

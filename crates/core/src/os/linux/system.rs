@@ -244,6 +244,22 @@ impl Os for Linux {
         lending::set_lender(lender)
     }
 
+    fn lender(&self) -> u32 {
+        lending::lender()
+    }
+
+    fn has_own_refusals(&self) -> bool {
+        registration::refused().load(Ordering::Relaxed) != 0
+    }
+
+    fn forget_own_refusals(&self) {
+        registration::refused().store(0, Ordering::Relaxed);
+    }
+
+    fn share_own_refusals(&self) {
+        self.allowed.share_own();
+    }
+
     fn end_if_left_behind(&self) {
         lending::end_if_left_behind();
     }

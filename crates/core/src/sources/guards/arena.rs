@@ -16,8 +16,8 @@ const MAPPINGS_SHARE: usize = 10;
 const MAPPINGS_PER_SLOT: usize = 2;
 
 impl<O: Os> Guards<O> {
-    /// True where there is an arena; `made` is called when this call made it.
-    pub fn prepare(&self, os: &O, made: impl FnOnce()) -> bool {
+    /// Makes the arena where there is none; true where there is one.
+    pub fn prepare(&self, os: &O) -> bool {
         if self.base.load(Ordering::Acquire) != 0 {
             return true;
         }
@@ -28,8 +28,6 @@ impl<O: Os> Guards<O> {
                 return false;
             }
             state.random = self.base.load(Ordering::Relaxed) as u64 ^ os.now();
-            drop(state);
-            made();
         }
         true
     }
