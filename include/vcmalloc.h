@@ -77,7 +77,8 @@ struct vcm_heap_options {
     size_t limit;     /* of the bytes of the heap's spans, which are 16 KiB to 512 KiB long, one at least for each size class
                          in use, and of those of the heaps below it; 0: none */
     /* Called with the heap, the bytes and the argument where the limit refuses memory; holds no lock of ours, may free. The
-       request is tried once more when it returns. Not called for its own requests. */
+       request is tried once more when it returns. Not called for its own requests; while 16 threads are in it, others are
+       not told and try once more. */
     void (*on_limit)(vcm_heap heap, size_t bytes, void *argument);
     void *argument;
 };

@@ -193,7 +193,11 @@ impl Quarantine {
     }
 
     fn empty_own<O: Os>(&self, os: &O, take: &mut impl FnMut(usize)) {
-        let number = os.process_number() + 1;
+        // A child in its parent's memory has the parent's turn.
+        let number = match os.lender() {
+            0 => os.process_number(),
+            lender => lender.into(),
+        } + 1;
         let before = self.emptying.load(Ordering::Relaxed);
         // A child process has the word of a parent that was at it: shards that the parent closed are opened again here.
         if before == number

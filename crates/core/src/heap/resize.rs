@@ -116,17 +116,6 @@ impl<O: Os> Heap<O> {
         sample
     }
 
-    /// False also for a block that lies at a multiple by chance: a block that was asked for with that alignment would
-    /// be of another class, which a sized free that names it looks for.
-    pub(super) fn is_aligned(&self, address: usize, align: usize) -> bool {
-        if align <= MIN_ALIGN {
-            return true;
-        }
-        let class = self.pages.class_of_block(address);
-        let is_by_chance = class.is_small() && class.block_bytes() & (align - 1) != 0;
-        address & (align - 1) == 0 && !is_by_chance
-    }
-
     /// Gives the block at `address` another size where that can be without moving it, and where it lies at a
     /// multiple of `align`; false where it stays as it is.
     pub fn resize_in_place(&self, address: usize, align: usize, bytes: usize) -> bool {

@@ -75,6 +75,17 @@ impl<O: Os> Heap<O> {
         matches!(self.owner_of(address), Owner::Large) && self.large.usable(&self.pages, address).is_ok()
     }
 
+    /// False also for a block that lies at a multiple by chance: a block that was asked for with that alignment would
+    /// be of another class, which a sized free that names it looks for.
+    pub(super) fn is_aligned(&self, address: usize, align: usize) -> bool {
+        if align <= MIN_ALIGN {
+            return true;
+        }
+        let class = self.pages.class_of_block(address);
+        let is_by_chance = class.is_small() && class.block_bytes() & (align - 1) != 0;
+        address & (align - 1) == 0 && !is_by_chance
+    }
+
     /// Bytes that a block for `bytes` would have.
     pub fn block_bytes_for(bytes: usize, align: usize) -> usize {
         match SizeClass::for_aligned(bytes, align.max(MIN_ALIGN)) {
