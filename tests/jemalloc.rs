@@ -148,7 +148,7 @@ fn main() -> ExitCode {
             trials.push(Trial::test(name, move || Ok(prove(source, on)?)).with_ignored_flag(is_left_out));
         }
     }
-    let single: [(&str, Check); 20] = [
+    let single: [(&str, Check); 21] = [
         ("jemalloc_itself_may_be_in_the_process_too", beside_jemalloc),
         ("jemalloc_within_the_program_may_be_there_too", bundled::beside_the_linked_one),
         ("a_block_that_is_handed_over_is_resized_where_it_is_then", handed_over),
