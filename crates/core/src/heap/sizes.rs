@@ -82,7 +82,7 @@ impl<O: Os> Heap<O> {
             return true;
         }
         let class = self.pages.class_of_block(address);
-        let is_by_chance = class.is_small() && class.block_bytes() & (align - 1) != 0;
+        let is_by_chance = class.is_small() && (align > UNIT_BYTES || class.block_bytes() & (align - 1) != 0);
         address & (align - 1) == 0 && !is_by_chance
     }
 

@@ -222,12 +222,19 @@ fn a_heap_whose_end_began_in_the_parent_only_can_be_ended_in_the_child() {
 fn a_block_that_lies_at_a_multiple_by_chance_is_none_that_was_asked_for_there() {
     let heap = heap();
     let id = heap.make_heap(PLAIN).unwrap();
-    for _ in 0..64 {
-        let block = heap.allocate_in(id, 16, 24 << 10).unwrap();
-        assert!(!heap.resize_in_place(block, 16 << 10, 20 << 10));
-        let moved = Blocks::reallocate_aligned(&*heap, block, 16 << 10, 20 << 10);
-        assert!(moved.is_multiple_of(16 << 10) && heap.owner_heap(moved) == Some(id));
-        assert!(heap.pages.class_of_block(moved).block_bytes().is_multiple_of(16 << 10));
+    // Spans lie at multiples of 16 KiB: classes have no greater alignments.
+    for (of, bytes, align) in
+        [(id, 24 << 10, 16 << 10), (id, 64 << 10, 64 << 10), (HeapId::OWN, 64 << 10, 64 << 10)]
+    {
+        for _ in 0..64 {
+            let block = heap.allocate_in(of, 16, bytes).unwrap();
+            assert!(!heap.resize_in_place(block, align, bytes - 100));
+            let moved = Blocks::reallocate_aligned(&*heap, block, align, bytes - 100);
+            assert!(moved.is_multiple_of(align) && heap.owner_heap(moved).unwrap_or(HeapId::OWN) == of);
+            assert!(heap.fits(moved, bytes - 100, align));
+            let class = heap.pages.class_of_block(moved);
+            assert!(!class.is_small() || class.block_bytes().is_multiple_of(align) && align <= UNIT_BYTES);
+        }
     }
 }
 
