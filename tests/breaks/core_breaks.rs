@@ -461,4 +461,16 @@ pub const BREAKS: &[Break] = &[
         "if dirty != 0 => dirty + 0 * u128::from(number),",
         "huge_pages_side_by_side_go_in_one_call_and_one_by_one_where_that_is_refused",
     ),
+    core(
+        "a_thread_that_grew_the_heap_passes_the_hard_limit",
+        "state = self.admit(os, self.lock(), place.units)?;",
+        "state = self.lock();\n                    let _ = os;",
+        "a_thread_that_grows_the_heap_keeps_the_hard_limit_which_others_came_to_meanwhile",
+    ),
+    core(
+        "a_run_that_serves_again_has_the_bytes_of_the_sample_before",
+        "self.span(id).tell_whole_run();\n            return Some((id, false));",
+        "return Some((id, false));",
+        "a_sample_has_as_many_usable_bytes_as_any_block_of_its_size",
+    ),
 ];

@@ -48,9 +48,27 @@ pub const BREAKS: &[Break] = &[
     ),
     core(
         "a_heap_that_was_being_closed_is_lost_in_a_child",
-        "state.store(LEFT, Ordering::Relaxed);",
+        "CLOSING => state.store(LEFT, Ordering::Relaxed),",
         "",
         "a_child_closes_what_a_thread_that_stayed_behind_was_closing",
+    ),
+    core(
+        "a_heap_that_was_being_ended_ends_for_ever_in_a_child",
+        "ENDING => state.store(LIVE, Ordering::Relaxed),",
+        "",
+        "a_heap_whose_end_began_in_the_parent_only_can_be_ended_in_the_child",
+    ),
+    core(
+        "a_child_waits_for_threads_that_are_told_of_a_limit",
+        "tenant.forget_others_on_limit(O::mark());",
+        "",
+        "of_many_threads_at_a_limit_some_are_told_and_none_twice_and_a_child_is_without_the_others",
+    ),
+    core(
+        "a_block_by_chance_counts_as_aligned",
+        "class.is_small() && (align > UNIT_BYTES || class.block_bytes() & (align - 1) != 0);",
+        "class.is_small() && class.block_bytes() & (align - 1) != 0;",
+        "a_block_that_lies_at_a_multiple_by_chance_is_none_that_was_asked_for_there",
     ),
     core(
         "each_end_of_a_heap_is_a_tick",
@@ -78,7 +96,7 @@ pub const BREAKS: &[Break] = &[
     ),
     core(
         "the_function_for_a_limit_calls_itself",
-        "            _ if in_on_limit.load(Ordering::Relaxed) == mark => false,\n",
+        "            _ if tenant.is_in_on_limit(mark) => false,\n",
         "",
         "the_function_for_a_limit_may_ask_the_heap_for_blocks_and_is_not_called_for_that",
     ),
