@@ -231,7 +231,7 @@ static long faults_of_buffers(void) {
     return after.ru_minflt - before.ru_minflt;
 }
 
-/* What a file's pages take of the group is no reason to give memory back. The hardened library gives that of every block with
+/* Pages of a file in the group's memory are no reason to give memory back. The hardened library gives that of every block with
    guards back when it is freed, and all above 248 KiB have them: that is its usual cost. With a budget for guards others would
    have them too, more the slower the machine is. */
 static void work_beside_page_cache(void) {

@@ -55,7 +55,7 @@ impl<O: Os> Engine<O> {
     pub fn take_back(&self, lent: Lent) {
         self.os.unseen(|| {
             if lent.state & REFUSED == 0 {
-                // What a filter of the child's refused.
+                // A filter of the child's refused these.
                 self.os.forget_own_refusals();
             }
             self.os.set_lender(lent.lender);

@@ -303,7 +303,7 @@ impl<O: Os> Pages<O> {
     /// Notes what the kernel said of a huge page that was full before it was asked: since then units of it may have been freed,
     /// given back, and taken as a new huge page.
     fn note_collapse(&self, number: u32, is_filled: bool) {
-        // What is on its way back to the system was filled again, perhaps: it is noted first.
+        // First the threads that give memory back note theirs: the kernel may have filled it again.
         let _in_turn = self.releasing.lock();
         let mut state = self.lock();
         // SAFETY: huge pages belong to the holder of the state; no other reference lives.
@@ -319,7 +319,7 @@ impl<O: Os> Pages<O> {
             (false, _) => before,
         };
         if is_filled {
-            // What was given back before it was filled holds memory again; if after, it is given back in vain once more.
+            // Units that were given back before the kernel filled them hold memory again; others are given back once more, in vain.
             state.runs.note_whole(&self.huge, number);
             self.limits.footprint.note(self.footprint_of(&state));
         }

@@ -207,6 +207,7 @@ fn a_heap_whose_end_began_in_the_parent_only_can_be_ended_in_the_child() {
         assert_eq!(heap.end_heap(id, how), Err(Refusal::Gone));
         // SAFETY: no other thread has the rooms.
         unsafe { heap.tenants.repair_rooms(&heap.pages, true) };
+        assert!(heap.is_heap(id), "else a realloc would wait for ever");
         let grown = Blocks::reallocate(&*heap, block, 5000);
         assert_eq!(heap.owner_heap(grown), Some(id));
         assert_eq!(heap.end_heap(id, how), Ok(()));

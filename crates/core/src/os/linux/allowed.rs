@@ -159,7 +159,7 @@ pub(super) struct Allowed {
     unread: AtomicU32,
 }
 
-/// What was noted for a filter that the kernel may refuse.
+/// The word before and after a filter was noted that the kernel may refuse.
 #[derive(Clone, Copy)]
 pub struct Obeyed {
     before: u64,

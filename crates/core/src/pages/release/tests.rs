@@ -22,7 +22,7 @@ struct Dense {
     halves: [SpanId; 2],
 }
 
-/// What happens to whom in the middle of which request.
+/// A heap, and the act that is done to it in the middle of a request.
 type During = (*const Dense, Request, fn(&Dense));
 
 thread_local! {
