@@ -78,7 +78,8 @@ struct vcm_heap_options {
                          in use, and of those of the heaps below it; 0: none */
     /* Called with the heap, the bytes and the argument where the limit refuses memory; holds no lock of ours, may free. The
        request is tried once more when it returns. Not called for its own requests; while 16 threads are in it, others are
-       not told and try once more. */
+       not told and try once more. It has to return: after a longjmp or the end of its thread out of it, that thread, or a later
+       one in its place, is not told any more. */
     void (*on_limit)(vcm_heap heap, size_t bytes, void *argument);
     void *argument;
 };

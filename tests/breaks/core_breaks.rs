@@ -238,6 +238,30 @@ pub const BREAKS: &[Break] = &[
         "(),",
         On("vcmalloc-tests", "conformance", "own_registration_gives_way_to_who_comes_late"),
     ),
+    core(
+        "a_refused_filter_stays_until_the_process_ends",
+        "match self.pending.iter().position(take) {",
+        "match self.pending.iter().take(0).position(take) {",
+        "a_refused_filter_goes_without_those_noted_before_and_after_it",
+    ),
+    other(
+        "the_janitor_outlives_a_main_thread_in_the_strict_mode",
+        "if filter.is_none() {",
+        "if false {",
+        On("vcmalloc-tests", "conformance", "a_main_thread_in_the_strict_mode_ends_its_process::preload"),
+    ),
+    other(
+        "a_process_that_is_new_lends_its_heap",
+        "if !heap().is_guest() {\n        heap().look_at_process();\n    }\n    heap().lend(is_parent)",
+        "heap().lend(is_parent)",
+        On("vcmalloc-tests", "conformance", "a_child_of_vfork_leaves_a_new_process_its_heap::preload"),
+    ),
+    other(
+        "the_number_of_the_process_is_asked_under_any_filter",
+        "match heap().os().process_number() {",
+        "match unsafe { libc::getpid() } as u64 {",
+        On("vcmalloc-tests", "conformance", "a_filter_that_kills_for_getpid_meets_no_call::preload"),
+    ),
     // options
     core(
         "a_kilobyte_has_a_thousand_bytes",

@@ -29,7 +29,15 @@ const COPY_AND_WAIT: c_int = libc::CLONE_VFORK | libc::SIGCHLD;
 const SHARE_AND_WAIT: c_int = libc::CLONE_VM | COPY_AND_WAIT;
 
 extern "C" fn before_vfork() -> Lent {
-    heap().lend(true)
+    lend(true)
+}
+
+/// A child that found this process new would take the heap over as its own.
+fn lend(is_parent: bool) -> Lent {
+    if !heap().is_guest() {
+        heap().look_at_process();
+    }
+    heap().lend(is_parent)
 }
 
 /// In the parent, with the kernel's answer; returns vfork's.
@@ -196,7 +204,7 @@ export_clone!(clone __clone);
 /// The parent does not wait without CLONE_VFORK, and is not told when the child ends: then both stay under locks.
 #[cfg(shared)]
 fn share_by_clone(flags: c_int, make: impl Fn(c_int) -> c_int) -> c_int {
-    let lent = heap().lend(flags & libc::CLONE_PARENT == 0);
+    let lent = lend(flags & libc::CLONE_PARENT == 0);
     let own_memory = libc::CLONE_VM | libc::CLONE_SIGHAND | libc::CLONE_THREAD;
     let answer = make(if lent.is_copied() { flags & !own_memory } else { flags });
     if answer < 0 || lent.is_copied() || flags & libc::CLONE_VFORK != 0 {
@@ -209,6 +217,6 @@ fn share_by_clone(flags: c_int, make: impl Fn(c_int) -> c_int) -> c_int {
 #[cfg(shared)]
 pub fn share_by_raw_call(flags: c_int) {
     if shares(flags) {
-        heap().lend(flags & libc::CLONE_PARENT == 0);
+        lend(flags & libc::CLONE_PARENT == 0);
     }
 }

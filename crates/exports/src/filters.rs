@@ -13,7 +13,7 @@
 
 use super::c::{errno, set_errno};
 use super::next::{PRCTL, SYSCALL};
-use super::{children, faults, heap, registration};
+use super::{children, faults, heap, registration, threads};
 use core::ffi::{c_int, c_long, c_ulong};
 use vcmalloc_core::os::{Filter, Obeyed};
 
@@ -106,6 +106,9 @@ fn obey_program(program: Program) -> Option<Obeyed> {
 fn obey(filter: Option<Filter<'_>>) -> Obeyed {
     let before = errno();
     faults::catch_if_wanted();
+    if filter.is_none() {
+        threads::leave_process_if_main();
+    }
     heap().learn_all();
     let os = heap().os();
     let by_thread = filter.is_none() || heap().is_guest();
@@ -123,8 +126,8 @@ fn obey(filter: Option<Filter<'_>>) -> Obeyed {
 
 /// With the kernel's answer. Makes no call, which might not be allowed any more, so `errno` stays libc's.
 fn settle(obeyed: Option<Obeyed>, is_installed: bool) {
-    if let Some(obeyed) = obeyed.filter(|_| !is_installed) {
-        heap().os().forget(obeyed);
+    if let Some(obeyed) = obeyed {
+        heap().os().settle(obeyed, is_installed);
     }
 }
 

@@ -22,7 +22,8 @@
 //! tokens                      malloc's family and new for a type's token, in the hardened library
 //! cxx extended api heaps      operators new and delete, jemalloc's calls with flags, vcmalloc.h
 //! malloc introspection copies malloc's family, glibc's questions about the heap, memcpy where every block is checked
-//! filters loader threads      put before libc's: prctl and syscall, dlopen, pthread_create and the like
+//! filters                     put before libc's: prctl and syscall
+//! loader threads              put before libc's: dlopen, pthread_create and the like
 //! children                    vfork and clone before libc's
 //! signals faults janitor      sigaction and signal before libc's, our handler of SIGSEGV, the janitor's thread
 //! own_new                     objects with an operator new that does not reach ours

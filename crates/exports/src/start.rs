@@ -114,8 +114,7 @@ fn prove() {
     put_str(&mut buffer, "vcmalloc ");
     put_str(&mut buffer, super::version::VERSION);
     put_str(&mut buffer, " pid ");
-    // SAFETY: asks for a number.
-    put_decimal(&mut buffer, unsafe { libc::getpid() } as u64);
+    put_decimal(&mut buffer, heap().os().process_number());
     put_str(&mut buffer, " malloc ");
     put_malloc_owner(&mut buffer);
     put_str(&mut buffer, " front ");

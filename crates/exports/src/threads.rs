@@ -4,8 +4,8 @@
 //! and `thrd_create` come first: a safe place, since the program holds no lock of libc's there. A program
 //! that never creates a thread never gets one. `unshare` and `setns` demand a single thread in some uses, so
 //! the janitor leaves where they are refused; and it leaves for good when the main thread does, or is told
-//! to, because a process ends with its last thread. Only a main thread that ends itself by a raw system call
-//! is not seen. A child in its parent's memory has none: what it does with its threads leaves the parent's alone.
+//! to, because a process ends with its last thread. A main thread in the strict mode of seccomp can only end so by a raw system
+//! call, and the janitor leaves before. Otherwise a main thread that ends itself by a raw system call is not seen. A child in its parent's memory has none: what it does with its threads leaves the parent's alone.
 
 use super::c::{Create, Pointer, Start, errno, set_errno};
 use super::janitor::{self, Inherited};
@@ -137,6 +137,13 @@ extern "C" fn at_end_of_main_thread(_: Pointer) {
     leave_process();
 }
 
+/// Before this thread can do nothing more but end.
+pub fn leave_process_if_main() {
+    if is_main_thread() {
+        leave_process();
+    }
+}
+
 /// A process whose main thread leaves ends with its last thread, which must not be ours.
 fn leave_process() {
     if !heap().is_guest() {
@@ -149,9 +156,7 @@ fn leave_process() {
 /// As libc's function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_exit(value: Pointer) -> ! {
-    if is_main_thread() {
-        leave_process();
-    }
+    leave_process_if_main();
     match next::exit() {
         // SAFETY: by the caller's promise.
         Some(exit) => unsafe { exit(value) },
@@ -163,9 +168,7 @@ pub unsafe extern "C" fn pthread_exit(value: Pointer) -> ! {
 /// As libc's function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thrd_exit(result: c_int) -> ! {
-    if is_main_thread() {
-        leave_process();
-    }
+    leave_process_if_main();
     match next::exit_c11() {
         // SAFETY: by the caller's promise.
         Some(exit) => unsafe { exit(result) },

@@ -28,7 +28,7 @@ impl<O: Os> Tenants<O> {
             && tenant.generation.load(Ordering::Relaxed) == id.generation();
         let state = &tenant.state;
         let is_last =
-            is_over && state.compare_exchange(DRAINING, ENDING, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+            is_over && state.compare_exchange(DRAINING, CLOSING, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         drop(rooms);
         if is_last {
             self.finish(store, tenant, id.number(), usize::MAX);

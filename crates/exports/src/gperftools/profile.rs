@@ -31,8 +31,7 @@ static STARTED_BY: AtomicU64 = AtomicU64::new(0);
 static STARTS: AtomicU64 = AtomicU64::new(0);
 
 fn process() -> u64 {
-    // SAFETY: asks for a number.
-    unsafe { libc::getpid() as u64 }
+    heap().os().process_number()
 }
 
 /// Begins a change; false where the state is another, or somebody else is at it.

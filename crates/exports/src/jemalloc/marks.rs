@@ -3,8 +3,9 @@
 //! Slow paths tell what their thread took (`counted`), so a mark is passed some blocks late, as in jemalloc.
 
 use super::{print, prof, settings};
-use crate::counted;
+use crate::{counted, heap};
 use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use vcmalloc_core::os::Os;
 
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 /// The process in which a thread writes a file, or the statistics; 0: none does. A child of fork is not kept from it by a thread
@@ -43,8 +44,8 @@ fn took(bytes: u64) {
 }
 
 fn begin() -> bool {
-    // SAFETY: asks for a number.
-    let own = unsafe { libc::getpid() };
+    // 0, so that nothing is written, where a filter of system calls keeps us from asking.
+    let own = heap().os().process_number() as i32;
     let before = BUSY.load(Ordering::Relaxed);
     before != own && BUSY.compare_exchange(before, own, Ordering::Acquire, Ordering::Relaxed).is_ok()
 }

@@ -9,6 +9,7 @@ use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use libc::EFAULT;
 use vcmalloc_core::base::text::{Buffer, Sink, put_decimal, put_str};
+use vcmalloc_core::os::Os;
 
 /// The binary logarithm of the mean bytes between two samples.
 static LG_SAMPLE: AtomicU64 = AtomicU64::new(19);
@@ -142,8 +143,7 @@ fn dump_as(kind: Kind) -> bool {
 fn put_path(text: &mut Buffer<'_>, kind: Kind) {
     text.put(prefix().to_bytes());
     put_str(text, ".");
-    // SAFETY: asks for a number.
-    put_decimal(text, unsafe { libc::getpid() } as u64);
+    put_decimal(text, heap().os().process_number());
     put_str(text, ".");
     put_decimal(text, FILES.fetch_add(1, Ordering::Relaxed));
     put_str(text, ".");

@@ -2,14 +2,14 @@
 //!
 //! A filter of system calls can end the process for a call that it does not know. A filter that the program
 //! is about to install is looked at before (`filter`); the option `system_calls=few` forgoes all but the list for good.
-//! A filter is noted before the kernel has it, and taken back where the kernel refuses it. Else nothing is: to stay careful is
-//! always right.
+//! A filter is noted before the kernel has it, and taken back where the kernel refuses it (`refusals`). Else nothing is: to stay
+//! careful is always right.
 //!
-//! A word of the thread's holds beside the process's word what only this thread may not ask: in the strict mode, and under a
+//! A word of the thread's holds what only this thread may not ask: in the strict mode, and under a
 //! filter in a child that shares this memory, whose parent ends it when the child is gone (`engine/lending.rs`).
 
 use super::filter::{Call, Filter, Verdict};
-use super::registration;
+use super::refusals::{self, Obeyed, Refusals};
 use crate::base::chance::next_random;
 use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -61,10 +61,7 @@ const OTHERS: usize = 12;
 const COUNT: usize = Ask::ReadAt as usize + 1 + OTHERS;
 /// A filter was seen, or all but the list is forgone: calls without a bit are not asked either.
 const CAREFUL: u64 = 1 << 63;
-/// Bits between, in which filters are counted: a word that is as it was after one was noted shows that no other came since.
-const ONE_FILTER: u64 = 1 << COUNT;
-const FILTERS: u64 = registration::STRICT - ONE_FILTER;
-const _: () = assert!(COUNT < 56 && registration::STRICT < CAREFUL, "there is room to count");
+const _: () = assert!(COUNT <= refusals::MOST && CAREFUL & refusals::ALL != 0, "each call has a bit");
 
 const READ_WRITE: u64 = (libc::PROT_READ | libc::PROT_WRITE) as u64;
 const MAPPED: u64 = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE) as u64;
@@ -152,19 +149,11 @@ const CALLS: [Call; COUNT] = [
 /// The refused calls, and the answers that were learnt while they were not.
 #[derive(Default)]
 pub(super) struct Allowed {
-    refused: AtomicU64,
+    refused: Refusals,
     memory: AtomicUsize,
     cpus: AtomicUsize,
     seed: AtomicU64,
     unread: AtomicU32,
-}
-
-/// The word before and after a filter was noted that the kernel may refuse.
-#[derive(Clone, Copy)]
-pub struct Obeyed {
-    before: u64,
-    after: u64,
-    by_thread: bool,
 }
 
 /// Whether a filter holds that was there before the program, and cannot be read: not known yet, no, yes.
@@ -175,7 +164,7 @@ const UNREAD: u32 = 2;
 impl Allowed {
     pub const fn new() -> Self {
         Allowed {
-            refused: AtomicU64::new(0),
+            refused: Refusals::new(),
             memory: AtomicUsize::new(0),
             cpus: AtomicUsize::new(0),
             seed: AtomicU64::new(0),
@@ -185,12 +174,7 @@ impl Allowed {
 
     #[inline]
     pub fn may(&self, ask: Ask) -> bool {
-        self.refused() >> ask as u32 & 1 == 0
-    }
-
-    #[inline]
-    fn refused(&self) -> u64 {
-        self.refused.load(Ordering::Relaxed) | registration::refused().load(Ordering::Relaxed)
+        self.refused.bits() >> ask as u32 & 1 == 0
     }
 
     /// A file takes three calls.
@@ -199,7 +183,7 @@ impl Allowed {
     }
 
     pub fn may_ask(&self, number: libc::c_long) -> bool {
-        let refused = self.refused();
+        let refused = self.refused.bits();
         let mut known = CALLS.iter().enumerate().filter(|(_, call)| call.number == number).peekable();
         match known.peek() {
             Some(_) => known.all(|(bit, _)| refused >> bit & 1 == 0),
@@ -230,47 +214,27 @@ impl Allowed {
                 refused |= 1 << bit;
             }
         }
-        self.note(refused, by_thread)
+        if by_thread { self.refused.note_by_thread(refused) } else { self.refused.note(refused) }
     }
 
     /// From now on this thread may ask nothing.
     pub fn forgo_all(&self) -> Obeyed {
-        self.note(!FILTERS, true)
+        self.refused.note_by_thread(refusals::ALL)
     }
 
-    fn note(&self, refused: u64, by_thread: bool) -> Obeyed {
-        let word = self.word(by_thread);
-        let mut before = word.load(Ordering::Relaxed);
-        loop {
-            let count = before.wrapping_add(ONE_FILTER) & FILTERS;
-            let after = before & !FILTERS | refused | count;
-            match word.compare_exchange_weak(before, after, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return Obeyed { before, after, by_thread },
-                Err(now) => before = now,
-            }
-        }
-    }
-
-    /// The kernel refused what was noted: it is as before, unless another filter was noted since.
-    pub fn forget(&self, obeyed: Obeyed) {
-        let Obeyed { before, after, by_thread } = obeyed;
-        _ = self.word(by_thread).compare_exchange(after, before, Ordering::Relaxed, Ordering::Relaxed);
+    /// Once, with the kernel's answer to what was noted: if it was refused, all is as before.
+    pub fn settle(&self, obeyed: Obeyed, is_installed: bool) {
+        self.refused.settle(obeyed, is_installed);
     }
 
     /// From now on no thread may ask what this one may not.
     pub fn share_own(&self) {
-        let own = registration::refused();
-        self.refused.fetch_or(own.load(Ordering::Relaxed) & !FILTERS, Ordering::Relaxed);
-        own.store(0, Ordering::Relaxed);
-    }
-
-    fn word(&self, by_thread: bool) -> &AtomicU64 {
-        if by_thread { registration::refused() } else { &self.refused }
+        self.refused.share_own();
     }
 
     /// From now on nothing may be asked but what is on the list.
     pub fn keep_to_list(&self) {
-        self.refused.fetch_or(u64::MAX << LISTED & !FILTERS, Ordering::Relaxed);
+        self.refused.add(u64::MAX << LISTED & refusals::ALL);
     }
 
     /// An answer of the system's, or the last one where it may not be asked.
@@ -359,7 +323,7 @@ mod tests {
         ] {
             let allowed = Allowed::new();
             assert!(allowed.may_ask(number) && allowed.may_ask(libc::SYS_reboot));
-            allowed.obey(Filter::of(&filter_for(number, action)), false);
+            _ = allowed.obey(Filter::of(&filter_for(number, action)), false);
             assert_eq!(allowed.may_ask(number), is_asked, "{number} {action:x}");
             assert!(allowed.may_ask(libc::SYS_munmap) && !allowed.may_ask(libc::SYS_reboot));
         }
@@ -387,12 +351,12 @@ mod tests {
         for by_thread in [false, true] {
             let obeyed = allowed.obey(Filter::of(&filter), by_thread);
             assert!(!allowed.may_ask(libc::SYS_mmap) && !allowed.may_ask(libc::SYS_reboot));
-            allowed.forget(obeyed);
+            allowed.settle(obeyed, false);
             assert!(allowed.may_ask(libc::SYS_mmap) && allowed.may_ask(libc::SYS_reboot), "{by_thread}");
         }
         let strict = allowed.forgo_all();
         assert!(!allowed.may_ask(libc::SYS_munmap));
-        allowed.forget(strict);
+        allowed.settle(strict, false);
         assert!(allowed.may_ask(libc::SYS_munmap));
     }
 
@@ -400,18 +364,18 @@ mod tests {
     fn a_filter_stays_obeyed_where_another_thread_was_refused_the_same() {
         let (allowed, filter) = (Allowed::new(), filter_for(libc::SYS_mmap, libc::SECCOMP_RET_KILL_PROCESS));
         let [refused, _taken] = [(); 2].map(|()| allowed.obey(Filter::of(&filter), false));
-        allowed.forget(refused);
+        allowed.settle(refused, false);
         assert!(!allowed.may_ask(libc::SYS_mmap));
         let later =
             allowed.obey(Filter::of(&filter_for(libc::SYS_openat, libc::SECCOMP_RET_KILL_PROCESS)), false);
-        allowed.forget(later);
+        allowed.settle(later, false);
         assert!(!allowed.may_ask(libc::SYS_mmap) && allowed.may_ask(libc::SYS_openat));
     }
 
     #[test]
     fn a_child_with_a_copy_obeys_with_all_its_threads_what_its_maker_obeyed_alone() {
         let (allowed, filter) = (Allowed::new(), filter_for(libc::SYS_mmap, libc::SECCOMP_RET_KILL_PROCESS));
-        allowed.obey(Filter::of(&filter), true);
+        _ = allowed.obey(Filter::of(&filter), true);
         let other_may =
             || std::thread::scope(|scope| scope.spawn(|| allowed.may_ask(libc::SYS_mmap)).join().unwrap());
         assert!(!allowed.may_ask(libc::SYS_mmap) && other_may());
@@ -425,7 +389,7 @@ mod tests {
         let allowed = Allowed::new();
         std::thread::scope(|scope| {
             let strict = scope.spawn(|| {
-                allowed.forgo_all();
+                _ = allowed.forgo_all();
                 assert!(
                     CALLS.iter().all(|call| !allowed.may_ask(call.number))
                         && !allowed.may_ask(libc::SYS_reboot)

@@ -14,6 +14,7 @@ mod kernel;
 mod lending;
 mod memory;
 mod process;
+mod refusals;
 mod registration;
 mod sequences;
 mod stack;
@@ -22,9 +23,9 @@ mod thread;
 #[cfg(target_arch = "x86_64")]
 pub mod unwind;
 
-pub use allowed::Obeyed;
 pub use domains::MOST_DOMAINS;
 pub use filter::Filter;
+pub use refusals::Obeyed;
 pub use stack::Interrupted;
 
 use crate::base::sync::{AtomicBool, AtomicUsize, Ordering};
@@ -117,9 +118,9 @@ impl Linux {
         self.allowed.forgo_all()
     }
 
-    /// The kernel refused the filter, or the strict mode.
-    pub fn forget(&self, obeyed: Obeyed) {
-        self.allowed.forget(obeyed);
+    /// With the kernel's answer: the filter, or the strict mode, holds, or was refused.
+    pub fn settle(&self, obeyed: Obeyed, is_installed: bool) {
+        self.allowed.settle(obeyed, is_installed);
     }
 
     /// The main thread may have bound itself since the library was loaded, which is about that thread alone; or it may use
