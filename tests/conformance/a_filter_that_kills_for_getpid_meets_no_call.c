@@ -69,25 +69,28 @@ static void have_a_thread(void) {
 
 static void (*const works[])(void) = {set_actions, fork_then_allocate, make_one_by_clone, allocate};
 
+static void run_case(unsigned number) {
+    free(malloc(99));
+    if (number & 4)
+        have_a_thread();
+    pid_t borrower = number & 8 ? vfork() : 0;
+    if (borrower == 0) {
+        install();
+        works[number & 3]();
+        _exit(0);
+    }
+    int status = 0;
+    waitpid(borrower, &status, 0);
+    struct sigaction own;
+    EXPECT(sigaction(SIGSEGV, NULL, &own) == 0 && own.sa_handler == SIG_DFL, "the action that the parent had");
+    _exit(status != 0);
+}
+
 int main(void) {
     for (unsigned i = 0; i < 16; i++) {
         pid_t child = fork();
-        if (child == 0) {
-            free(malloc(99));
-            if (i & 4)
-                have_a_thread();
-            pid_t borrower = i & 8 ? vfork() : 0;
-            if (borrower == 0) {
-                install();
-                works[i & 3]();
-                _exit(0);
-            }
-            int status = 0;
-            waitpid(borrower, &status, 0);
-            struct sigaction own;
-            EXPECT(sigaction(SIGSEGV, NULL, &own) == 0 && own.sa_handler == SIG_DFL, "the action that the parent had");
-            _exit(status != 0);
-        }
+        if (child == 0)
+            run_case(i);
         int status = 0;
         EXPECT(waitpid(child, &status, 0) == child && status == 0, "case %u to end well, not with %x", i, status);
     }

@@ -6,7 +6,7 @@
 #include "growth.h"
 #include <pthread.h>
 
-enum { INSTALLERS = 3, ROUNDS = 30, UNKNOWN_FLAG = 0x4000 };
+enum { INSTALLERS = 3, ROUNDS = 5, UNKNOWN_FLAG = 0x4000 };
 
 static struct filter none, some;
 static pthread_barrier_t together;
