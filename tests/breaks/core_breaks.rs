@@ -252,8 +252,8 @@ pub const BREAKS: &[Break] = &[
     ),
     other(
         "a_process_that_is_new_lends_its_heap",
-        "if !heap().is_guest() {\n        heap().look_at_process();\n    }\n    heap().lend(is_parent)",
-        "heap().lend(is_parent)",
+        "if !heap().is_guest() {\n        heap().look_at_process();\n    }\n    heap().lend(is_parent, waits)",
+        "heap().lend(is_parent, waits)",
         On("vcmalloc-tests", "conformance", "a_child_of_vfork_leaves_a_new_process_its_heap::preload"),
     ),
     other(
@@ -261,6 +261,32 @@ pub const BREAKS: &[Break] = &[
         "match heap().os().process_number() {",
         "match unsafe { libc::getpid() } as u64 {",
         On("vcmalloc-tests", "conformance", "a_filter_that_kills_for_getpid_meets_no_call::preload"),
+    ),
+    other(
+        "a_child_with_its_parents_number_is_the_parent",
+        "if os.lender() & LENT != 0 && self.is_known() {",
+        "if os.lender() == LENT && false {",
+        On(
+            "vcmalloc-tests",
+            "conformance",
+            "a_child_in_its_parents_memory_is_known_without_its_number::preload",
+        ),
+    ),
+    other(
+        "a_fault_comes_again_for_ever_where_actions_are_refused",
+        "if !is_reset {\n            // SAFETY",
+        "if false {\n            // SAFETY",
+        On(
+            "vcmalloc-tests",
+            "conformance",
+            "a_crash_ends_its_process_where_a_filter_refuses_actions::preload",
+        ),
+    ),
+    core(
+        "a_success_that_a_filter_made_up_is_believed",
+        "libc::SECCOMP_RET_ERRNO if value & libc::SECCOMP_RET_DATA == 0 => Verdict::Ends,",
+        "",
+        "a_filter_is_asked_for_the_number_and_for_each_half_of_an_argument",
     ),
     // options
     core(

@@ -1,6 +1,7 @@
 //! Breaks of the hardened library.
 
-use super::planted::{Break, core};
+use super::planted::Test::On;
+use super::planted::{Break, core, other};
 
 pub const BREAKS: &[Break] = &[
     core(
@@ -44,5 +45,11 @@ pub const BREAKS: &[Break] = &[
         "match self.in_slow_path(grown) {",
         "match Some(grown()) {",
         "no_call_of_a_handler_waits_for_a_lock",
+    ),
+    other(
+        "what_on_limit_freed_waits_in_quarantine",
+        "attempt(Some(&|| self.empty_quarantine_of_tenants()))",
+        "attempt(Some(&|| ()))",
+        On("vcmalloc-tests", "conformance", "memory_that_on_limit_frees_serves_the_request::hardened"),
     ),
 ];

@@ -1,4 +1,5 @@
-// Under a filter that ends the process for getpid, fork and sigaction work, in a child and in a child of vfork as well.
+// Under a filter that ends the process for getpid, fork and sigaction work, in a child and in a child of vfork as well, and threads
+// allocate on.
 // on: preload locked hardened
 // flags: -pthread
 #include "filter.h"
@@ -14,7 +15,7 @@ static void install(void) {
     ANSWER(&filter, SECCOMP_RET_KILL_PROCESS, SYS_getpid);
     end_filter(&filter, SECCOMP_RET_ALLOW);
     EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no new privileges");
-    EXPECT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter.program) == 0, "a filter");
+    EXPECT(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter.program) == 0, "a filter");
 }
 
 static void handle(int number) {
@@ -67,6 +68,36 @@ static void have_a_thread(void) {
     pthread_join(thread, NULL);
 }
 
+static int is_done;
+
+static void *allocate_on(void *nothing) {
+    while (!__atomic_load_n(&is_done, __ATOMIC_RELAXED)) {
+        void *block[50];
+        for (int i = 0; i < 50; i++)
+            block[i] = malloc(i * 4000);
+        for (int i = 0; i < 50; i++)
+            free(block[i]);
+        usleep(100);
+    }
+    return nothing;
+}
+
+/* Ticks ask for CPUs. */
+static void have_ticks(void) {
+    int (*set)(const char *, const char *) = function("vcm_option_set");
+    EXPECT(set("release_delay", "100ms") == 0, "an option");
+    pthread_t threads[3];
+    for (int i = 0; i < 3; i++)
+        EXPECT(pthread_create(threads + i, NULL, allocate_on, NULL) == 0, "a thread");
+    usleep(100000);
+    install();
+    sleep(1);
+    __atomic_store_n(&is_done, 1, __ATOMIC_RELAXED);
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    _exit(0);
+}
+
 static void (*const works[])(void) = {set_actions, fork_then_allocate, make_one_by_clone, allocate};
 
 static void run_case(unsigned number) {
@@ -87,10 +118,10 @@ static void run_case(unsigned number) {
 }
 
 int main(void) {
-    for (unsigned i = 0; i < 16; i++) {
+    for (unsigned i = 0; i <= 16; i++) {
         pid_t child = fork();
         if (child == 0)
-            run_case(i);
+            i < 16 ? run_case(i) : have_ticks();
         int status = 0;
         EXPECT(waitpid(child, &status, 0) == child && status == 0, "case %u to end well, not with %x", i, status);
     }

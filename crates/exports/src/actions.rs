@@ -17,10 +17,10 @@ unsafe extern "C" {
 
 const PLACES: usize = 16;
 
-/// Actions, written one place further each time. A reader copies one and looks whether it was written over
-/// meanwhile.
+/// Actions, written one place further each time, but not over one that is being written. A reader copies one and looks whether
+/// it was written over meanwhile.
 struct Place {
-    /// The number of the writing; odd while it is under way.
+    /// The number of the writing; odd while it is under way. Made even in a child of a parent that was at it.
     version: AtomicUsize,
     action: UnsafeCell<MaybeUninit<libc::sigaction>>,
 }
@@ -66,21 +66,27 @@ fn own_number() -> i32 {
 }
 
 pub fn owner_is_here() -> bool {
-    if !INSTALLED.load(Ordering::Acquire) {
+    if !INSTALLED.load(Ordering::Acquire) || heap().is_guest() {
         return false;
     }
     match owner().load(Ordering::Acquire) {
         // A child that was made without fork's handlers.
         0 => is_inherited(),
-        owner => match own_number() {
-            NOT_ASKED => !heap().is_guest(),
-            own => owner == own,
-        },
+        owner => [owner, NOT_ASKED].contains(&own_number()),
     }
+}
+
+/// Whether the kernel may be asked about actions: no filter of system calls refuses it.
+pub fn may_act() -> bool {
+    heap().os().may_ask(libc::SYS_rt_sigaction)
 }
 
 /// Whether a new process has its parent's action with the kernel, which `clone3` can leave behind.
 fn is_inherited() -> bool {
+    if !may_act() {
+        inherit();
+        return true;
+    }
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: fills the structure, which is valid when zeroed.
     let now = unsafe {
@@ -113,15 +119,32 @@ pub fn current() -> libc::sigaction {
 
 /// Keeps the program's new action; returns the one before it.
 pub fn exchange(new: &libc::sigaction) -> libc::sigaction {
-    let number = NEXT.fetch_add(1, Ordering::Relaxed) + 1;
-    let place = &PLACES_OF_ACTIONS[number % PLACES];
-    place.version.fetch_add(1, Ordering::AcqRel);
-    // SAFETY: the number is ours alone until somebody has gone all the way round.
+    let (number, place, version) = claim();
+    // SAFETY: the place is ours alone while its version is odd.
     unsafe { place.action.get().write(MaybeUninit::new(*new)) };
-    place.version.fetch_add(1, Ordering::AcqRel);
+    // Not one more: a child of this process may have made it even before.
+    place.version.store(version + 2, Ordering::Release);
     let old = current();
     CURRENT.store(number, Ordering::Release);
     old
+}
+
+/// A place that holds no current action and that nobody writes: its number, and its version before.
+fn claim() -> (usize, &'static Place, usize) {
+    loop {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed) + 1;
+        let place = &PLACES_OF_ACTIONS[number % PLACES];
+        let version = place.version.load(Ordering::Relaxed);
+        if version.is_multiple_of(2)
+            && number % PLACES != CURRENT.load(Ordering::Relaxed) % PLACES
+            && place
+                .version
+                .compare_exchange(version, version + 1, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+        {
+            return (number, place, version);
+        }
+    }
 }
 
 /// Tells the kernel what holds now: our handler with the flags and the mask of the program's, so that the
@@ -133,8 +156,8 @@ pub fn install(program: &libc::sigaction) -> c_int {
         action.sa_flags = (action.sa_flags & !libc::SA_RESETHAND) | libc::SA_SIGINFO;
         if !is_handler(program) {
             // A stack that is full has no place for a handler; a program without one does not mind another
-            // stack.
-            action.sa_flags |= libc::SA_ONSTACK;
+            // stack. The end of the process may be a fault in our handler, which must not come to it.
+            action.sa_flags = (action.sa_flags | libc::SA_ONSTACK) & !libc::SA_NODEFER;
         }
         action.sa_sigaction = OURS.load(Ordering::Relaxed);
     }
@@ -164,18 +187,24 @@ pub fn take_over(ours: usize) {
 /// In a forked child, which has copies of our actions and of the kernel's.
 pub fn inherit() {
     if INSTALLED.load(Ordering::Relaxed) {
+        // Threads that were writing stayed in the parent.
+        for place in &PLACES_OF_ACTIONS {
+            let version = place.version.load(Ordering::Relaxed);
+            place.version.store(version.next_multiple_of(2), Ordering::Release);
+        }
         owner().store(own_number(), Ordering::Release);
     }
 }
 
-/// The program's action is used up, or not to be waited for: from here on the signal has its default effect.
-pub fn reset() {
+/// The program's action is used up, or not to be waited for: from here on the signal has its default effect. False where the
+/// kernel may not be told, or was not: then a fault while the signal is blocked has it.
+pub fn reset() -> bool {
     // SAFETY: an action of defaults.
     unsafe {
         let default = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
         if owner_is_here() {
             exchange(&default);
         }
-        __sigaction(libc::SIGSEGV, &default, ptr::null_mut());
+        may_act() && __sigaction(libc::SIGSEGV, &default, ptr::null_mut()) == 0
     }
 }

@@ -29,15 +29,15 @@ const COPY_AND_WAIT: c_int = libc::CLONE_VFORK | libc::SIGCHLD;
 const SHARE_AND_WAIT: c_int = libc::CLONE_VM | COPY_AND_WAIT;
 
 extern "C" fn before_vfork() -> Lent {
-    lend(true)
+    lend(true, true)
 }
 
 /// A child that found this process new would take the heap over as its own.
-fn lend(is_parent: bool) -> Lent {
+fn lend(is_parent: bool, waits: bool) -> Lent {
     if !heap().is_guest() {
         heap().look_at_process();
     }
-    heap().lend(is_parent)
+    heap().lend(is_parent, waits)
 }
 
 /// In the parent, with the kernel's answer; returns vfork's.
@@ -204,10 +204,11 @@ export_clone!(clone __clone);
 /// The parent does not wait without CLONE_VFORK, and is not told when the child ends: then both stay under locks.
 #[cfg(shared)]
 fn share_by_clone(flags: c_int, make: impl Fn(c_int) -> c_int) -> c_int {
-    let lent = lend(flags & libc::CLONE_PARENT == 0);
+    let waits = flags & libc::CLONE_VFORK != 0;
+    let lent = lend(flags & libc::CLONE_PARENT == 0, waits);
     let own_memory = libc::CLONE_VM | libc::CLONE_SIGHAND | libc::CLONE_THREAD;
     let answer = make(if lent.is_copied() { flags & !own_memory } else { flags });
-    if answer < 0 || lent.is_copied() || flags & libc::CLONE_VFORK != 0 {
+    if answer < 0 || lent.is_copied() || waits {
         heap().take_back(lent);
     }
     answer
@@ -217,6 +218,6 @@ fn share_by_clone(flags: c_int, make: impl Fn(c_int) -> c_int) -> c_int {
 #[cfg(shared)]
 pub fn share_by_raw_call(flags: c_int) {
     if shares(flags) {
-        lend(flags & libc::CLONE_PARENT == 0);
+        lend(flags & libc::CLONE_PARENT == 0, false);
     }
 }

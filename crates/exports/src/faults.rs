@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use vcmalloc_core::base::fault::Access;
 use vcmalloc_core::base::stack::Stack;
 use vcmalloc_core::options::OptionId;
-use vcmalloc_core::os::Interrupted;
+use vcmalloc_core::os::{Interrupted, Os};
 
 type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
@@ -77,7 +77,7 @@ fn stack_of(interrupted: &Interrupted) -> Stack {
 fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void, code: c_int) {
     let program = actions::current();
     if !actions::is_handler(&program) {
-        return die(signal, info, code);
+        return die(signal, info, context, code);
     }
     if program.sa_flags & libc::SA_RESETHAND != 0 {
         actions::reset();
@@ -93,14 +93,38 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void, code
 }
 
 /// Lets the signal have its default effect, as it came: a fault comes again when the instruction does, one
-/// that was sent is sent once more.
-fn die(signal: c_int, info: *mut libc::siginfo_t, code: c_int) {
-    actions::reset();
-    if code <= 0 {
-        // SAFETY: sends the signal to this thread.
-        unsafe {
-            let thread = libc::syscall(libc::SYS_gettid);
-            libc::syscall(libc::SYS_rt_tgsigqueueinfo, libc::getpid(), thread, signal, info);
+/// that was sent is sent once more. A filter of system calls may refuse all of that: the kernel gives a fault its default effect
+/// where the signal is blocked.
+fn die(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void, code: c_int) {
+    let is_reset = actions::reset();
+    if code > 0 {
+        if !is_reset {
+            // SAFETY: the kernel's argument, which it reads when the handler returns.
+            unsafe { libc::sigaddset(&mut (*context.cast::<libc::ucontext_t>()).uc_sigmask, signal) };
         }
+        return;
+    }
+    if !is_reset || !send_again(signal, info) {
+        fault();
+    }
+}
+
+/// Sends the signal to this thread; whether it was sent.
+fn send_again(signal: c_int, info: *mut libc::siginfo_t) -> bool {
+    let os = heap().os();
+    let (process, thread) = (os.process_number(), os.thread_number());
+    // SAFETY: the information is the kernel's own.
+    let send = || unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, signal, info) };
+    process != 0 && thread != 0 && os.may_ask(libc::SYS_rt_tgsigqueueinfo) && send() == 0
+}
+
+/// Reads where nothing is.
+fn fault() {
+    // SAFETY: ends the process, since the signal is blocked in its handler.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        core::arch::asm!("mov {0}, qword ptr [{0}]", inout(reg) 0usize => _, options(nostack, readonly));
+        #[cfg(target_arch = "aarch64")]
+        core::arch::asm!("ldr {0}, [{0}]", inout(reg) 0usize => _, options(nostack, readonly));
     }
 }

@@ -11,7 +11,7 @@ use super::{Above, Engine};
 use crate::base::locks::Rank;
 use crate::base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering, pause};
 use crate::base::ticks::Ticks;
-use crate::os::Os;
+use crate::os::{LENT, Os};
 
 const NEW: u32 = 0;
 const KNOWN: u32 = 1;
@@ -110,8 +110,12 @@ impl Process {
     }
 
     /// Whether this process is a child in the memory of another. Where the kernel zeroes no word, a child with a copy that nobody
-    /// has looked for yet has another number too: there a lender tells. One that has a filter may not be allowed to ask.
+    /// has looked for yet has another number too: there a lender tells. In a namespace of its own a child may have its parent's number,
+    /// and one that has a filter may not be allowed to ask: a parent that waits runs nothing on its thread's area itself.
     pub fn is_anothers<O: Os>(&self, os: &O) -> bool {
+        if os.lender() & LENT != 0 && self.is_known() {
+            return true;
+        }
         let (home, here) = (self.number.load(Ordering::Relaxed), os.process_number());
         if here == 0 {
             return os.has_own_refusals();

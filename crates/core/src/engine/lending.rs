@@ -14,7 +14,7 @@ use crate::os::{Os, Registered};
 #[repr(C)]
 pub struct Lent {
     registered: Registered,
-    /// The process that lent the memory to this one.
+    /// Of the process that lent the memory to this one.
     lender: u32,
     state: u32,
 }
@@ -35,9 +35,9 @@ impl Lent {
 
 impl<O: Os> Engine<O> {
     /// For a thread that is about to make a child that shares its memory and its area, and to wait for the child's end or
-    /// exec; `take_back` ends it. A thread that does not wait stays as it is then, and both stay under locks.
+    /// exec; `take_back` ends it. A thread that does not wait (`waits`) stays as it is then, and both stay under locks.
     /// `is_parent`: the child will see this process as its parent.
-    pub fn lend(&self, is_parent: bool) -> Lent {
+    pub fn lend(&self, is_parent: bool, waits: bool) -> Lent {
         self.os.unseen(|| {
             let area = self.cache.behind.area_in_use();
             let registered = area.map_or(Registered::Never, |area| self.os.suspend_sequences(area));
@@ -45,8 +45,7 @@ impl<O: Os> Engine<O> {
             let aborting = if self.is_aborting_itself() { ABORTING } else { 0 };
             let refused = if self.os.has_own_refusals() { REFUSED } else { 0 };
             let copied = if registered == Registered::Kept { COPIED } else { 0 };
-            let is_lender = is_parent && copied == 0;
-            let lender = self.os.set_lender(if is_lender { self.os.process_number() as u32 } else { 0 });
+            let lender = self.os.lend(is_parent && copied == 0, waits && copied == 0);
             Lent { registered, lender, state: inside | aborting | refused | copied }
         })
     }
@@ -91,7 +90,7 @@ mod tests {
     #[test]
     fn a_child_that_was_ended_in_a_slow_path_leaves_its_parent_outside() {
         let heap = Box::new(Heap::new(Fake::default()));
-        let lent = heap.lend(true);
+        let lent = heap.lend(true, true);
         core::mem::forget(heap.enter_for_test());
         assert!(heap.is_inside());
         heap.take_back(lent);
@@ -102,7 +101,7 @@ mod tests {
     fn a_handler_in_a_slow_path_that_makes_a_child_leaves_its_thread_inside() {
         let heap = Box::new(Heap::new(Fake::default()));
         let entry = heap.enter_for_test();
-        let lent = heap.lend(true);
+        let lent = heap.lend(true, true);
         heap.take_back(lent);
         assert!(heap.is_inside());
         drop(entry);
@@ -113,7 +112,7 @@ mod tests {
         let mut os = Fake::default();
         (os.panics, os.quiet) = (true, true);
         let heap = Box::new(Heap::new(os));
-        let lent = heap.lend(true);
+        let lent = heap.lend(true, true);
         let block = heap.allocate(300_000);
         heap.free(block);
         let child = std::panic::AssertUnwindSafe(|| heap.free(block));
@@ -121,7 +120,7 @@ mod tests {
         let parent = std::panic::AssertUnwindSafe(|| heap.take_back(lent));
         assert!(std::panic::catch_unwind(parent).is_err(), "it is the same heap");
         // A handler of SIGABRT starts a program.
-        let lent = heap.lend(true);
+        let lent = heap.lend(true, true);
         heap.take_back(lent);
     }
 }

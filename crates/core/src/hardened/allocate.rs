@@ -28,16 +28,16 @@ impl<O: Os> Hardened<O> {
         {
             return block;
         }
-        let attempt = |is_last| self.heap.obeyed(self.make(Of { id, is_last }, align, bytes));
-        let block = match attempt(false) {
+        let attempt = |after_limit| self.heap.obeyed(self.make(Of { id, after_limit }, align, bytes));
+        let block = match attempt(None) {
             // Blocks that wait in quarantine may be what is missing.
             0 if !self.heap.is_aborting() => {
                 match id {
                     HeapId::OWN => self.empty_quarantine(),
-                    _ if self.heap.tenants.has_waiting(id) => self.empty_quarantine_of_tenants(),
-                    _ => {}
+                    // Those of heaps below the one that is at its limit too.
+                    _ => self.empty_quarantine_of_tenants(),
                 }
-                attempt(true)
+                attempt(Some(&|| self.empty_quarantine_of_tenants()))
             }
             block => block,
         };

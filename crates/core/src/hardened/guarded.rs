@@ -71,7 +71,7 @@ impl<O: Os> Hardened<O> {
     /// a place.
     pub(super) fn make_guarded(
         &self,
-        of: Of,
+        of: Of<'_>,
         align: usize,
         bytes: usize,
         growing: bool,
@@ -85,7 +85,7 @@ impl<O: Os> Hardened<O> {
         let fresh = match reused {
             Some((closed, _)) => Some(Some(Fresh { address: closed.run, zeroed: false })),
             None if of.id != HeapId::OWN => {
-                let taken = self.heap.memory_in(of.id, None, layout.total, layout.align, of.is_last);
+                let taken = self.heap.memory_in(of.id, None, layout.total, layout.align, of.after_limit);
                 taken.map(Result::ok)
             }
             None => self.heap.in_slow_path(|inside| {

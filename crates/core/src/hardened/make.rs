@@ -13,7 +13,7 @@ use crate::options::OptionId;
 use crate::os::Os;
 
 impl<O: Os> Hardened<O> {
-    pub(super) fn make(&self, of: Of, align: usize, bytes: usize) -> Result<usize, Misuse> {
+    pub(super) fn make(&self, of: Of<'_>, align: usize, bytes: usize) -> Result<usize, Misuse> {
         let is_small = bytes < GUARDED_FROM && align <= MOST_SMALL_ALIGN;
         if !is_small {
             let fenced = self.may_fence();
@@ -87,10 +87,10 @@ impl<O: Os> Hardened<O> {
     }
 
     /// A block of a class at a multiple of `align`; 0 for what is larger. Never a sample: those are no small blocks.
-    pub(super) fn small_memory(&self, of: Of, align: usize, bytes: usize) -> usize {
+    pub(super) fn small_memory(&self, of: Of<'_>, align: usize, bytes: usize) -> usize {
         let Some(class) = SizeClass::for_aligned(bytes, align) else { return 0 };
         if of.id != HeapId::OWN {
-            return match self.heap.memory_in(of.id, Some(class), bytes, align, of.is_last) {
+            return match self.heap.memory_in(of.id, Some(class), bytes, align, of.after_limit) {
                 Some(taken) => taken.map_or(0, |fresh| fresh.address),
                 None => self.heap.allocate_in_emergency(bytes, align),
             };

@@ -89,10 +89,10 @@ pub struct Hardened<O: Os> {
 
 /// The heap that a block is made of.
 #[derive(Clone, Copy)]
-struct Of {
+struct Of<'a> {
     id: HeapId,
-    /// A refusal is one then.
-    is_last: bool,
+    /// Of the last try: a refusal is one then. Blocks that the heap's maker frees when it is told of the limit are not to wait.
+    after_limit: Option<&'a dyn Fn()>,
 }
 
 /// A block that is live, and what its frame says.

@@ -84,7 +84,7 @@ impl<O: Os> Hardened<O> {
     /// stays in proportion to what it grows to.
     fn allocate_growing(&self, id: HeapId, align: usize, bytes: usize) -> usize {
         match self.heap.obeyed(self.make_guarded(
-            Of { id, is_last: false },
+            Of { id, after_limit: None },
             align,
             bytes,
             true,

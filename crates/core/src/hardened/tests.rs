@@ -106,7 +106,7 @@ fn a_write_to_a_freed_block_is_found_when_it_leaves_quarantine() {
     heap.free(block);
     fill(block + 40, 1, 1);
     let found = (0..5000).find_map(|_| {
-        let other = heap.make(Of { id: HeapId::OWN, is_last: true }, 1, 100).ok()?;
+        let other = heap.make(Of { id: HeapId::OWN, after_limit: Some(&|| ()) }, 1, 100).ok()?;
         assert_ne!(other, block);
         heap.take_back(other, Maker::Malloc).err()
     });
@@ -120,8 +120,9 @@ fn a_write_to_a_block_behind_quarantine_is_found_when_it_is_handed_out() {
     heap.free(block);
     heap.empty_quarantine();
     fill(block + 40, 1, 1);
-    let misuse =
-        (0..100).find_map(|_| heap.make(Of { id: HeapId::OWN, is_last: true }, 1, 100).err()).unwrap();
+    let misuse = (0..100)
+        .find_map(|_| heap.make(Of { id: HeapId::OWN, after_limit: Some(&|| ()) }, 1, 100).err())
+        .unwrap();
     assert_eq!((misuse.fault, misuse.address), (Fault::WriteAfterFree, block + 40));
 }
 

@@ -95,7 +95,7 @@ impl<O: Os> Heap<O> {
             ..=MIN_ALIGN if bytes <= LARGEST_BYTES => Some(SizeClass::for_small(bytes.max(1))),
             _ => SizeClass::for_aligned(bytes.max(1), align),
         };
-        self.memory_in(id, class, bytes, align, true).unwrap_or_else(|| {
+        self.memory_in(id, class, bytes, align, Some(&|| ())).unwrap_or_else(|| {
             // Emergency memory is zero, and nobody's but the process's.
             some(self.allocate_in_emergency(bytes.max(1), align))
                 .map(|address| Fresh { address, zeroed: true })
@@ -103,14 +103,15 @@ impl<O: Os> Heap<O> {
     }
 
     /// Memory of a tenant's heap, of a class, or without one a run of units; none inside. A refusal counts where this
-    /// is the last try, and the heap's maker is told before.
+    /// is the last try, and the heap's maker is told before. `after_limit` is called then, for what the maker freed: without it this
+    /// is not the last try.
     pub(crate) fn memory_in(
         &self,
         id: HeapId,
         class: Option<SizeClass>,
         bytes: usize,
         align: usize,
-        is_last: bool,
+        after_limit: Option<&dyn Fn()>,
     ) -> Option<Result<Fresh, Refusal>> {
         if let Some(class) = class {
             let block = self.pop_of(id, class);
@@ -123,13 +124,14 @@ impl<O: Os> Heap<O> {
         let mut taken = attempt()?;
         // Its maker may make room.
         if let Err(Refusal::Limit(of)) = taken
-            && is_last
+            && let Some(after_limit) = after_limit
             && self.tenants.tell_of_limit(of, bytes)
         {
+            after_limit();
             taken = attempt()?;
         }
         if let Err(Refusal::Limit(of)) = taken
-            && is_last
+            && after_limit.is_some()
         {
             self.tenants.note_refused(of);
         }

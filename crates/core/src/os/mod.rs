@@ -50,6 +50,10 @@ pub enum NoSequences {
     Fence,
 }
 
+/// The bit beside the number of a process that lends its memory to a child (`Os::lender`): the thread that made the child waits for
+/// its end or exec, so that only the child runs on the thread's area. No process has such a number.
+pub const LENT: u32 = 1 << 31;
+
 /// How a thread was registered for the sequences before it lent its area to a child. Handed through registers, so its
 /// layout is C's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -297,11 +301,16 @@ pub trait Os: Wait + Sync + 'static {
     }
     /// Makes it again.
     fn resume_sequences(&self, _area: isize, _before: Registered) {}
-    /// Notes which process lends its memory to a child on this thread's area; 0: none. Returns the process noted before.
+    /// Notes that this process lends its memory to a child on this thread's area; `is_parent`: the child will see it as its parent.
+    /// `waits`: this thread does nothing meanwhile. Returns what was noted before.
+    fn lend(&self, _is_parent: bool, _waits: bool) -> u32 {
+        0
+    }
+    /// Notes that again; 0: no process lends its memory.
     fn set_lender(&self, _lender: u32) -> u32 {
         0
     }
-    /// The process noted now.
+    /// What is noted now: the number of the process, 0 where it is not known, and `LENT`.
     fn lender(&self) -> u32 {
         0
     }

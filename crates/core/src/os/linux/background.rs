@@ -86,7 +86,7 @@ pub(super) fn copy_descriptors(os: &Linux) {
     }
     // SAFETY: the calls take no pointers. The table is this thread's own: each closed descriptor was opened here.
     unsafe {
-        let process = libc::syscall(libc::SYS_pidfd_open, libc::syscall(libc::SYS_getpid), 0);
+        let process = libc::syscall(libc::SYS_pidfd_open, os.own_number(), 0);
         if process < 0 {
             return;
         }

@@ -20,16 +20,13 @@ pub(super) struct Cpus {
     pub allowed: usize,
 }
 
-/// As the affinity mask of the main thread says now: that of another one is about this thread alone. The kernel's own mask
-/// is as long as its highest CPU number needs.
-pub(super) fn of_process() -> Cpus {
+/// As the affinity mask of the main thread of a process says now, or of this thread at 0: another's is about that thread alone.
+/// The kernel's own mask is as long as its highest CPU number needs.
+pub(super) fn of_process(process: u64) -> Cpus {
     let mut set = [0u64; SET_WORDS];
     let room = size_of_val(&set);
     // SAFETY: the kernel writes at most `room` bytes.
-    let filled = unsafe {
-        let process = libc::syscall(libc::SYS_getpid);
-        libc::syscall(libc::SYS_sched_getaffinity, process, room, set.as_mut_ptr())
-    };
+    let filled = unsafe { libc::syscall(libc::SYS_sched_getaffinity, process, room, set.as_mut_ptr()) };
     let allowed: u32 = set.iter().map(|word| word.count_ones()).sum();
     let possible = if filled <= 0 { MOST_CPUS } else { (filled as usize * 8).min(MOST_CPUS) };
     Cpus { possible, allowed: allowed as usize }

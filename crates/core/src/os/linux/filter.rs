@@ -71,6 +71,8 @@ impl<'a> Filter<'a> {
         let Some(value) = Machine::new(call).run(self.0) else { return Verdict::Ends };
         match value & ACTION {
             libc::SECCOMP_RET_ALLOW | libc::SECCOMP_RET_LOG => Verdict::Passes,
+            // Error 0 is a success that the kernel had no part in: memory that was to be given back has its bytes yet.
+            libc::SECCOMP_RET_ERRNO if value & libc::SECCOMP_RET_DATA == 0 => Verdict::Ends,
             libc::SECCOMP_RET_ERRNO => Verdict::Fails,
             libc::SECCOMP_RET_TRACE | libc::SECCOMP_RET_USER_NOTIF => Verdict::IsTold,
             _ => Verdict::Ends,
@@ -210,6 +212,8 @@ mod tests {
             line(BPF_RET | BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | 1),
             line(BPF_RET | BPF_K, 0, 0, libc::SECCOMP_RET_KILL_THREAD),
         ];
+        let success = [line(BPF_RET | BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO)];
+        assert_eq!(Filter::of(&success).verdict(call(28, 4)), Verdict::Ends, "it does not do the work");
         let of = |number, third| Filter::of(&filter).verdict(call(number, third));
         assert_eq!(of(28, 4), Verdict::Passes);
         assert_eq!(of(28, 5), Verdict::Fails);

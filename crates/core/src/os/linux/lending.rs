@@ -8,7 +8,7 @@
 //! A child that waits for a lock looks whether the process that lent it the memory is still there: its threads
 //! may have ended with the lock.
 
-use super::super::Registered;
+use super::super::{LENT, Registered};
 use super::registration::{self, Area, NOT_YET, REFUSED};
 use super::{process, thread};
 use crate::base::sync::{AtomicU32, Ordering};
@@ -64,33 +64,39 @@ pub(super) fn suspend(offset: isize, may_ask: bool) -> Registered {
     })
 }
 
-/// Makes the registration again that `suspend` took back. If that is refused, the thread stays under locks.
-pub(super) fn resume(offset: isize, before: Registered) {
+/// Makes the registration again that `suspend` took back. If that is refused, or may not be asked for any more, the thread stays
+/// under locks.
+pub(super) fn resume(offset: isize, before: Registered, may_ask: bool) {
     let area = area_at(offset);
     match before {
         Registered::NotYet => area.cpu_id.store(NOT_YET, Ordering::Relaxed),
-        Registered::With(bytes) => {
+        Registered::With(bytes) if may_ask => {
             area.sequence.store(0, Ordering::Relaxed);
             registration::register(ptr::from_ref(area).addr(), bytes as usize);
         }
-        Registered::Never | Registered::Kept => {}
+        Registered::With(_) | Registered::Never | Registered::Kept => {}
     }
 }
 
-/// Notes which process lends its memory to a child that runs on this thread's area; 0: none does. Returns the process noted before.
+/// Notes which process lends its memory to a child that runs on this thread's area (`Os::lender`). Returns what was noted before.
 pub(super) fn set_lender(lender: u32) -> u32 {
     registration::own_area().lender.swap(lender, Ordering::Relaxed)
 }
 
-/// The process noted so.
+/// Noted so.
 pub(super) fn lender() -> u32 {
     registration::own_area().lender.load(Ordering::Relaxed)
+}
+
+/// The number of the process, where it may be asked for: else 0.
+fn number_of_lender() -> u32 {
+    lender() & !LENT
 }
 
 /// Waits as `thread::futex_wait` does. A child ends where nobody is left who could wake it.
 #[inline]
 pub(super) fn wait(word: &AtomicU32, expected: u32) {
-    match lender() {
+    match number_of_lender() {
         0 => thread::futex_wait(word, expected),
         lender => wait_as_child(word, expected, lender),
     }
@@ -107,7 +113,7 @@ fn wait_as_child(word: &AtomicU32, expected: u32, lender: u32) {
 
 /// Ends this process where it is a child and the one that lent it the memory is gone.
 pub(super) fn end_if_left_behind() {
-    match lender() {
+    match number_of_lender() {
         0 => {}
         lender => end_without(lender),
     }
@@ -139,9 +145,11 @@ mod tests {
         assert!(matches!(before, Registered::With(32..)), "{before:?}");
         assert!(!area_at(offset).is_registered());
         assert_eq!(suspend(offset, true), Registered::Never, "a child of a child has nothing to take back");
-        resume(offset, Registered::Never);
+        resume(offset, Registered::Never, true);
         assert!(!area_at(offset).is_registered());
-        resume(offset, before);
+        resume(offset, before, false);
+        assert!(!area_at(offset).is_registered(), "a filter that came while the child ran");
+        resume(offset, before, true);
         assert!(area_at(offset).is_registered());
         assert_eq!(suspend(offset, false), Registered::Kept, "a filter stands in the way");
         assert!(area_at(offset).is_registered());
@@ -153,7 +161,7 @@ mod tests {
         let area = area_at(offset);
         let before = suspend(offset, true);
         assert_eq!((before, area.cpu_id.load(Ordering::Relaxed)), (Registered::NotYet, REFUSED));
-        resume(offset, before);
+        resume(offset, before, true);
         assert_eq!(area.cpu_id.load(Ordering::Relaxed), NOT_YET);
     }
 

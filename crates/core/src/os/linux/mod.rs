@@ -100,6 +100,11 @@ impl Linux {
         self.allowed.may_ask(number)
     }
 
+    /// The number of this process; 0 where it may not be asked for.
+    fn own_number(&self) -> u64 {
+        if self.may(Ask::Process) { process::process_number() } else { 0 }
+    }
+
     /// Whether what only some programs ask may be asked: no filter was there before the program, which may end it for that.
     pub fn has_no_unread_filter(&self) -> bool {
         self.allowed.has_no_unread_filter(background::is_unfiltered)
@@ -126,7 +131,7 @@ impl Linux {
     /// The main thread may have bound itself since the library was loaded, which is about that thread alone; or it may use
     /// more by now.
     fn ask_for_cpus(&self) -> Cpus {
-        let cpus = cpus::of_process();
+        let cpus = cpus::of_process(self.own_number());
         let at_load = &self.cpus_at_load;
         _ = at_load.compare_exchange(0, cpus.allowed, Ordering::Relaxed, Ordering::Relaxed);
         Cpus { allowed: at_load.load(Ordering::Relaxed).max(cpus.allowed), ..cpus }

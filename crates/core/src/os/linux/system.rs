@@ -1,8 +1,8 @@
 //! The real system's answers to the questions of `Os` and `Wait`: each asks a file beside this one, where it may be asked.
 
 use super::super::{
-    FreeRange, HugePages, MapRefusal, MemoryGroup, Moved, NoSequences, Os, Purpose, Registered, SequenceArea,
-    Unread, Wait,
+    FreeRange, HugePages, LENT, MapRefusal, MemoryGroup, Moved, NoSequences, Os, Purpose, Registered,
+    SequenceArea, Unread, Wait,
 };
 use super::allowed::Ask;
 #[cfg(target_arch = "aarch64")]
@@ -65,7 +65,7 @@ impl Os for Linux {
     }
 
     fn process_number(&self) -> u64 {
-        if self.may(Ask::Process) { process::process_number() } else { 0 }
+        self.own_number()
     }
 
     fn page_bytes(&self) -> usize {
@@ -237,7 +237,12 @@ impl Os for Linux {
     }
 
     fn resume_sequences(&self, area: isize, before: Registered) {
-        lending::resume(area, before);
+        lending::resume(area, before, self.may(Ask::Register));
+    }
+
+    fn lend(&self, is_parent: bool, waits: bool) -> u32 {
+        let number = if is_parent && self.may_ask(libc::SYS_getppid) { self.own_number() as u32 } else { 0 };
+        lending::set_lender(number | if waits { LENT } else { 0 })
     }
 
     fn set_lender(&self, lender: u32) -> u32 {
