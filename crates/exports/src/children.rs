@@ -15,6 +15,7 @@ use super::heap;
 #[cfg(shared)]
 use super::next;
 use core::ffi::{c_int, c_long};
+use core::sync::atomic::{AtomicBool, Ordering};
 use vcmalloc_core::heap::Lent;
 
 /// Whether a child with these flags shares this memory and its maker's thread area.
@@ -29,15 +30,24 @@ const COPY_AND_WAIT: c_int = libc::CLONE_VFORK | libc::SIGCHLD;
 const SHARE_AND_WAIT: c_int = libc::CLONE_VM | COPY_AND_WAIT;
 
 extern "C" fn before_vfork() -> Lent {
-    lend(true, true)
+    lend(true, true, false)
 }
 
 /// A child that found this process new would take the heap over as its own.
-fn lend(is_parent: bool, waits: bool) -> Lent {
+fn lend(is_parent: bool, waits: bool, is_renumbered: bool) -> Lent {
     if !heap().is_guest() {
         heap().look_at_process();
     }
-    heap().lend(is_parent, waits)
+    heap().lend(is_parent, waits, is_renumbered || IS_RENUMBERING.load(Ordering::Relaxed))
+}
+
+/// Children begin another namespace of numbers.
+static IS_RENUMBERING: AtomicBool = AtomicBool::new(false);
+
+/// After `unshare` or `setns`.
+#[cfg(shared)]
+pub fn expect_other_numbers() {
+    IS_RENUMBERING.store(true, Ordering::Relaxed);
 }
 
 /// In the parent, with the kernel's answer; returns vfork's.
@@ -205,7 +215,8 @@ export_clone!(clone __clone);
 #[cfg(shared)]
 fn share_by_clone(flags: c_int, make: impl Fn(c_int) -> c_int) -> c_int {
     let waits = flags & libc::CLONE_VFORK != 0;
-    let lent = lend(flags & libc::CLONE_PARENT == 0, waits);
+    let is_apart = waits && flags & libc::CLONE_THREAD == 0;
+    let lent = lend(flags & libc::CLONE_PARENT == 0, is_apart, flags & libc::CLONE_NEWPID != 0);
     let own_memory = libc::CLONE_VM | libc::CLONE_SIGHAND | libc::CLONE_THREAD;
     let answer = make(if lent.is_copied() { flags & !own_memory } else { flags });
     if answer < 0 || lent.is_copied() || waits {
@@ -218,6 +229,6 @@ fn share_by_clone(flags: c_int, make: impl Fn(c_int) -> c_int) -> c_int {
 #[cfg(shared)]
 pub fn share_by_raw_call(flags: c_int) {
     if shares(flags) {
-        lend(flags & libc::CLONE_PARENT == 0, false);
+        lend(flags & libc::CLONE_PARENT == 0, false, false);
     }
 }

@@ -106,7 +106,8 @@ fn obey_program(program: Program) -> Option<Obeyed> {
 fn obey(filter: Option<Filter<'_>>) -> Obeyed {
     let before = errno();
     faults::catch_if_wanted();
-    if filter.is_none() {
+    // Behind a filter the kernel refuses the strict mode.
+    if filter.is_none() && heap().os().has_no_filter() {
         threads::leave_process_if_main();
     }
     heap().learn_all();

@@ -9,7 +9,7 @@
 
 use super::c::{Create, Pointer, Start, errno, set_errno};
 use super::janitor::{self, Inherited};
-use super::{heap, moved, next};
+use super::{children, heap, moved, next};
 use core::ffi::c_int;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -209,7 +209,7 @@ fn alone(call: impl Fn() -> c_int) -> c_int {
 pub unsafe extern "C" fn unshare(flags: c_int) -> c_int {
     match next::unshare() {
         // SAFETY: by the caller's promise.
-        Some(unshare) => alone(|| unsafe { unshare(flags) }),
+        Some(unshare) => renumbering(flags, alone(|| unsafe { unshare(flags) })),
         None => refused(),
     }
 }
@@ -220,9 +220,17 @@ pub unsafe extern "C" fn unshare(flags: c_int) -> c_int {
 pub unsafe extern "C" fn setns(descriptor: c_int, kind: c_int) -> c_int {
     match next::setns() {
         // SAFETY: by the caller's promise.
-        Some(setns) => alone(|| unsafe { setns(descriptor, kind) }),
+        Some(setns) => renumbering(kind, alone(|| unsafe { setns(descriptor, kind) })),
         None => refused(),
     }
+}
+
+/// Passes an answer on. Kind 0 is any namespace.
+fn renumbering(kinds: c_int, answer: c_int) -> c_int {
+    if answer == 0 && (kinds == 0 || kinds & libc::CLONE_NEWPID != 0) {
+        children::expect_other_numbers();
+    }
+    answer
 }
 
 fn refused() -> c_int {

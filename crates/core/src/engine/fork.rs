@@ -111,7 +111,7 @@ impl Process {
 
     /// Whether this process is a child in the memory of another. Where the kernel zeroes no word, a child with a copy that nobody
     /// has looked for yet has another number too: there a lender tells. In a namespace of its own a child may have its parent's number,
-    /// and one that has a filter may not be allowed to ask: a parent that waits runs nothing on its thread's area itself.
+    /// and one that has a filter may not be allowed to ask: a parent that waits notes that it runs nothing on its thread's area.
     pub fn is_anothers<O: Os>(&self, os: &O) -> bool {
         if os.lender() & LENT != 0 && self.is_known() {
             return true;

@@ -36,8 +36,8 @@ impl Lent {
 impl<O: Os> Engine<O> {
     /// For a thread that is about to make a child that shares its memory and its area, and to wait for the child's end or
     /// exec; `take_back` ends it. A thread that does not wait (`waits`) stays as it is then, and both stay under locks.
-    /// `is_parent`: the child will see this process as its parent.
-    pub fn lend(&self, is_parent: bool, waits: bool) -> Lent {
+    /// `is_parent`: the child will see this process as its parent. `is_renumbered`: it may have this process's number in a namespace.
+    pub fn lend(&self, is_parent: bool, waits: bool, is_renumbered: bool) -> Lent {
         self.os.unseen(|| {
             let area = self.cache.behind.area_in_use();
             let registered = area.map_or(Registered::Never, |area| self.os.suspend_sequences(area));
@@ -45,7 +45,7 @@ impl<O: Os> Engine<O> {
             let aborting = if self.is_aborting_itself() { ABORTING } else { 0 };
             let refused = if self.os.has_own_refusals() { REFUSED } else { 0 };
             let copied = if registered == Registered::Kept { COPIED } else { 0 };
-            let lender = self.os.lend(is_parent && copied == 0, waits && copied == 0);
+            let lender = self.os.lend(is_parent && copied == 0, waits && copied == 0, is_renumbered);
             Lent { registered, lender, state: inside | aborting | refused | copied }
         })
     }
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn a_child_that_was_ended_in_a_slow_path_leaves_its_parent_outside() {
         let heap = Box::new(Heap::new(Fake::default()));
-        let lent = heap.lend(true, true);
+        let lent = heap.lend(true, true, false);
         core::mem::forget(heap.enter_for_test());
         assert!(heap.is_inside());
         heap.take_back(lent);
@@ -101,7 +101,7 @@ mod tests {
     fn a_handler_in_a_slow_path_that_makes_a_child_leaves_its_thread_inside() {
         let heap = Box::new(Heap::new(Fake::default()));
         let entry = heap.enter_for_test();
-        let lent = heap.lend(true, true);
+        let lent = heap.lend(true, true, false);
         heap.take_back(lent);
         assert!(heap.is_inside());
         drop(entry);
@@ -112,7 +112,7 @@ mod tests {
         let mut os = Fake::default();
         (os.panics, os.quiet) = (true, true);
         let heap = Box::new(Heap::new(os));
-        let lent = heap.lend(true, true);
+        let lent = heap.lend(true, true, false);
         let block = heap.allocate(300_000);
         heap.free(block);
         let child = std::panic::AssertUnwindSafe(|| heap.free(block));
@@ -120,7 +120,7 @@ mod tests {
         let parent = std::panic::AssertUnwindSafe(|| heap.take_back(lent));
         assert!(std::panic::catch_unwind(parent).is_err(), "it is the same heap");
         // A handler of SIGABRT starts a program.
-        let lent = heap.lend(true, true);
+        let lent = heap.lend(true, true, false);
         heap.take_back(lent);
     }
 }

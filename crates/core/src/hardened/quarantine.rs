@@ -13,7 +13,7 @@
 use crate::base::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::cache::{Front, NOT_EXCHANGED, Turn};
 use crate::class::{CLASS_COUNT, SizeClass, TABLE_LEN};
-use crate::os::{LENT, Os};
+use crate::os::{LENDER, Os};
 
 /// Shards of virtual CPUs. A machine with more has only the others.
 const OWN_SHARDS: usize = 512;
@@ -194,7 +194,7 @@ impl Quarantine {
 
     fn empty_own<O: Os>(&self, os: &O, take: &mut impl FnMut(usize)) {
         // A child in its parent's memory has the parent's turn.
-        let number = match os.lender() & !LENT {
+        let number = match os.lender() & LENDER {
             0 => os.process_number(),
             lender => lender.into(),
         } + 1;

@@ -50,8 +50,10 @@ pub enum NoSequences {
     Fence,
 }
 
-/// The bit beside the number of a process that lends its memory to a child (`Os::lender`): the thread that made the child waits for
-/// its end or exec, so that only the child runs on the thread's area. No process has such a number.
+/// What is noted of a process that lends its memory to a child (`Os::lender`): its number, which is smaller; whether a child at a
+/// lock may look for its parent; and that numbers do not tell the child from it, while the thread that made the child waits.
+pub const LENDER: u32 = LOOKED_FOR - 1;
+pub const LOOKED_FOR: u32 = 1 << 30;
 pub const LENT: u32 = 1 << 31;
 
 /// How a thread was registered for the sequences before it lent its area to a child. Handed through registers, so its
@@ -302,15 +304,16 @@ pub trait Os: Wait + Sync + 'static {
     /// Makes it again.
     fn resume_sequences(&self, _area: isize, _before: Registered) {}
     /// Notes that this process lends its memory to a child on this thread's area; `is_parent`: the child will see it as its parent.
-    /// `waits`: this thread does nothing meanwhile. Returns what was noted before.
-    fn lend(&self, _is_parent: bool, _waits: bool) -> u32 {
+    /// `waits`: this thread does nothing before its end or exec. `is_renumbered`: it may have this process's number in a namespace of
+    /// its own. Returns what was noted before.
+    fn lend(&self, _is_parent: bool, _waits: bool, _is_renumbered: bool) -> u32 {
         0
     }
     /// Notes that again; 0: no process lends its memory.
     fn set_lender(&self, _lender: u32) -> u32 {
         0
     }
-    /// What is noted now: the number of the process, 0 where it is not known, and `LENT`.
+    /// What is noted now: the number of the process, 0 where it is not known, `LOOKED_FOR`, `LENT`.
     fn lender(&self) -> u32 {
         0
     }

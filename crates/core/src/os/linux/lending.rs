@@ -8,7 +8,7 @@
 //! A child that waits for a lock looks whether the process that lent it the memory is still there: its threads
 //! may have ended with the lock.
 
-use super::super::{LENT, Registered};
+use super::super::{LENDER, LOOKED_FOR, Registered};
 use super::registration::{self, Area, NOT_YET, REFUSED};
 use super::{process, thread};
 use crate::base::sync::{AtomicU32, Ordering};
@@ -88,15 +88,18 @@ pub(super) fn lender() -> u32 {
     registration::own_area().lender.load(Ordering::Relaxed)
 }
 
-/// The number of the process, where it may be asked for: else 0.
-fn number_of_lender() -> u32 {
-    lender() & !LENT
+/// The number of the process that a child looks for; 0: it does not.
+fn looked_for() -> u32 {
+    match lender() {
+        noted if noted & LOOKED_FOR != 0 => noted & LENDER,
+        _ => 0,
+    }
 }
 
 /// Waits as `thread::futex_wait` does. A child ends where nobody is left who could wake it.
 #[inline]
 pub(super) fn wait(word: &AtomicU32, expected: u32) {
-    match number_of_lender() {
+    match looked_for() {
         0 => thread::futex_wait(word, expected),
         lender => wait_as_child(word, expected, lender),
     }
@@ -113,7 +116,7 @@ fn wait_as_child(word: &AtomicU32, expected: u32, lender: u32) {
 
 /// Ends this process where it is a child and the one that lent it the memory is gone.
 pub(super) fn end_if_left_behind() {
-    match number_of_lender() {
+    match looked_for() {
         0 => {}
         lender => end_without(lender),
     }
@@ -168,10 +171,10 @@ mod tests {
     #[test]
     fn a_wait_ends_also_for_a_child_whose_lender_lives() {
         let word = AtomicU32::new(1);
-        assert_eq!(set_lender(process::parent_number() as u32), 0);
+        assert_eq!(set_lender(process::parent_number() as u32 | LOOKED_FOR), 0);
         wait(&word, 1);
         wait(&word, 0);
         end_if_left_behind();
-        assert_eq!(u64::from(set_lender(0)), process::parent_number());
+        assert_eq!(u64::from(set_lender(0) & LENDER), process::parent_number());
     }
 }

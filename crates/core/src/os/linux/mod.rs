@@ -110,6 +110,11 @@ impl Linux {
         self.allowed.has_no_unread_filter(background::is_unfiltered)
     }
 
+    /// Whether the program runs under no filter at all, as far as is known.
+    pub fn has_no_filter(&self) -> bool {
+        self.allowed.is_careless() && self.has_no_unread_filter()
+    }
+
     /// The program is about to install a filter of system calls. Calls that it refuses are not asked any more; `by_thread`: not by
     /// this thread.
     pub fn obey_filter(&self, filter: Filter<'_>, by_thread: bool) -> Obeyed {

@@ -1,8 +1,8 @@
 //! The real system's answers to the questions of `Os` and `Wait`: each asks a file beside this one, where it may be asked.
 
 use super::super::{
-    FreeRange, HugePages, LENT, MapRefusal, MemoryGroup, Moved, NoSequences, Os, Purpose, Registered,
-    SequenceArea, Unread, Wait,
+    FreeRange, HugePages, LENT, LOOKED_FOR, MapRefusal, MemoryGroup, Moved, NoSequences, Os, Purpose,
+    Registered, SequenceArea, Unread, Wait,
 };
 use super::allowed::Ask;
 #[cfg(target_arch = "aarch64")]
@@ -240,9 +240,16 @@ impl Os for Linux {
         lending::resume(area, before, self.may(Ask::Register));
     }
 
-    fn lend(&self, is_parent: bool, waits: bool) -> u32 {
-        let number = if is_parent && self.may_ask(libc::SYS_getppid) { self.own_number() as u32 } else { 0 };
-        lending::set_lender(number | if waits { LENT } else { 0 })
+    fn lend(&self, is_parent: bool, waits: bool, is_renumbered: bool) -> u32 {
+        let number = self.own_number() as u32;
+        // Where numbers tell, a handler of the maker's, which runs before the child is taken back, is not taken for the child.
+        let lent = if waits && (is_renumbered || number == 0) { LENT } else { lending::lender() & LENT };
+        let noted = match is_parent {
+            true if self.may_ask(libc::SYS_getppid) => number | LOOKED_FOR,
+            true => number,
+            false => 0,
+        };
+        lending::set_lender(noted | lent)
     }
 
     fn set_lender(&self, lender: u32) -> u32 {
