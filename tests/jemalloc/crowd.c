@@ -51,9 +51,13 @@ static void use_an_arena(void) {
 static void *asks(void *number) {
     size_t own = (size_t)number;
     uint64_t *taken = GET(uint64_t *, "thread.allocatedp"), *freed = GET(uint64_t *, "thread.deallocatedp");
-    // A signal may come from here on.
+    // A handler that came between two of these would count on one side.
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &old);
     allocated_at = taken;
     uint64_t began = *taken, gave = *freed, sum = 0, returned = 0, of_handlers = taken_by_handlers;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
     void *blocks[BLOCKS];
     for (int index = 0; index < BLOCKS; index++) {
         blocks[index] = malloc(own % 700 + (size_t)index * 100);
@@ -71,11 +75,10 @@ static void *asks(void *number) {
             ask_epoch(false);
         }
         if (is_ours() && own % 100 == 0) {
+            pthread_sigmask(SIG_BLOCK, &all, &old);
             uint64_t before = *taken - taken_by_handlers, before_freed = *freed - taken_by_handlers;
+            pthread_sigmask(SIG_SETMASK, &old, NULL);
             use_an_arena();
-            // Handlers that came in between may have counted on one side.
-            sigset_t all, old;
-            sigfillset(&all);
             pthread_sigmask(SIG_BLOCK, &all, &old);
             sum += *taken - taken_by_handlers - before;
             returned += *freed - taken_by_handlers - before_freed;
@@ -88,8 +91,6 @@ static void *asks(void *number) {
     }
     atomic_fetch_add(&done, 1);
     pass(&may_end);
-    sigset_t all;
-    sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
     uint64_t handled = taken_by_handlers - of_handlers;
     EXPECT(*taken - began == sum + handled, "thread %zu took %zu, not %zu", own, (size_t)(*taken - began), (size_t)(sum + handled));
