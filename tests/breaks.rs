@@ -8,6 +8,8 @@ mod hardened_breaks;
 mod outer_breaks;
 #[path = "breaks/planted.rs"]
 mod planted;
+#[path = "breaks/process_breaks.rs"]
+mod process_breaks;
 #[path = "breaks/tenant_breaks.rs"]
 mod tenant_breaks;
 #[path = "breaks/tree.rs"]

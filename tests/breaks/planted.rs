@@ -1,6 +1,6 @@
 //! The breaks: what is broken, by which words in place of which others, and the test that must notice it.
 //!
-//! The table is in four files: `core_breaks`, of the allocator, `tenant_breaks`, of heaps of tenants, `hardened_breaks`, of the hardened
+//! The table is in five files: `core_breaks`, of the allocator, `process_breaks`, of forks, children and filters, `tenant_breaks`, of heaps of tenants, `hardened_breaks`, of the hardened
 //! library, and `outer_breaks`, of what lies around them.
 //!
 //! A break is found by its words, wherever in its folder they stand: they must stand there exactly once.
@@ -51,5 +51,6 @@ pub const fn other(name: &'static str, before: &'static str, after: &'static str
 /// From the bottom of the house to its top.
 pub fn all() -> impl Iterator<Item = &'static Break> {
     let (inner, outer) = (super::core_breaks::BREAKS, super::outer_breaks::BREAKS);
-    [inner, super::tenant_breaks::BREAKS, super::hardened_breaks::BREAKS, outer].into_iter().flatten()
+    let (processes, tenants) = (super::process_breaks::BREAKS, super::tenant_breaks::BREAKS);
+    [inner, processes, tenants, super::hardened_breaks::BREAKS, outer].into_iter().flatten()
 }

@@ -16,6 +16,8 @@ mod hardened_breaks;
 mod outer_breaks;
 #[path = "planted.rs"]
 mod planted;
+#[path = "process_breaks.rs"]
+mod process_breaks;
 #[path = "tenant_breaks.rs"]
 mod tenant_breaks;
 #[path = "tree.rs"]

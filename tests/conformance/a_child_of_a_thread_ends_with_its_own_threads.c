@@ -2,10 +2,8 @@
 // with: then the program's last thread is gone, and the process ends, with what it left to be done at its end. The
 // same in the child of a child.
 // on: glibc preload locked hardened
-#include "check.h"
+#include "end.h"
 #include <pthread.h>
-#include <signal.h>
-#include <sys/wait.h>
 
 static int left_to_do[2];
 static pid_t child;
@@ -41,15 +39,7 @@ int main(void) {
         pthread_t thread;
         EXPECT(pthread_create(&thread, NULL, fork_and_return, (void *)deep) == 0, "a thread");
         pthread_join(thread, NULL);
-        int status;
-        pid_t ended = 0;
-        for (int tries = 0; tries < 2000 && ended == 0; tries++) {
-            ended = waitpid(child, &status, WNOHANG);
-            usleep(10 * 1000);
-        }
-        if (ended == 0)
-            kill(child, SIGKILL);
-        EXPECT(ended == child && status == 0, "child %d to end by itself", (int)deep);
+        EXPECT(status_within(child, 20) == 0, "child %d to end by itself", (int)deep);
         char told[2];
         EXPECT(read(left_to_do[0], told, 1 + deep) == (ssize_t)(1 + deep), "what was to be done at the end");
     }

@@ -2,11 +2,9 @@
 // process that ends with its threads.
 // on: glibc preload locked hardened
 // flags: -pthread
-#include "check.h"
+#include "end.h"
 #include <pthread.h>
 #include <setjmp.h>
-#include <signal.h>
-#include <sys/wait.h>
 
 static sigjmp_buf before;
 static void *volatile block;
@@ -39,14 +37,7 @@ int main(void) {
     pid_t child = fork();
     if (child == 0)
         leave_vfork_by_a_jump();
-    int status = -1;
-    pid_t ended = 0;
-    for (int i = 0; i < 1000 && ended == 0; i++) {
-        ended = waitpid(child, &status, WNOHANG);
-        usleep(10000);
-    }
-    if (ended == 0)
-        kill(child, SIGKILL);
-    EXPECT(ended == child && status == 0, "a good end, not %x", status);
+    int status = status_within(child, 10);
+    EXPECT(status == 0, "a good end, not %x", status);
     return 0;
 }

@@ -1,10 +1,8 @@
 // Whichever way the main thread leaves, the process ends with the last thread of the program: none of the library's
 // outlives it.
 // on: glibc preload locked hardened
-#include "check.h"
+#include "end.h"
 #include <pthread.h>
-#include <signal.h>
-#include <sys/wait.h>
 #include <threads.h>
 
 static void *work(void *argument) {
@@ -33,15 +31,7 @@ int main(void) {
         EXPECT(child >= 0, "a child");
         if (child == 0)
             leave_by(way);
-        int status = 0;
-        pid_t ended = 0;
-        for (int tries = 0; tries < 1000 && ended == 0; tries++) {
-            ended = waitpid(child, &status, WNOHANG);
-            usleep(10 * 1000);
-        }
-        if (ended == 0)
-            kill(child, SIGKILL);
-        EXPECT(ended == child && status == 0, "the child to end by itself, by way %d", way);
+        EXPECT(status_within(child, 10) == 0, "the child to end by itself, by way %d", way);
     }
     return 0;
 }

@@ -50,10 +50,11 @@ pub enum NoSequences {
     Fence,
 }
 
-/// What is noted of a process that lends its memory to a child (`Os::lender`): its number, which is smaller; whether a child at a
-/// lock may look for its parent; and that numbers do not tell the child from it, while the thread that made the child waits.
+/// The bits of `Os::lender` for the number of the process that lends its memory to a child: numbers are smaller.
 pub const LENDER: u32 = LOOKED_FOR - 1;
+/// The bit that says that a child at a lock may look for its parent.
 pub const LOOKED_FOR: u32 = 1 << 30;
+/// The bit that says that numbers do not tell the child from its maker, whose thread waits.
 pub const LENT: u32 = 1 << 31;
 
 /// How a thread was registered for the sequences before it lent its area to a child. Handed through registers, so its
@@ -313,7 +314,7 @@ pub trait Os: Wait + Sync + 'static {
     fn set_lender(&self, _lender: u32) -> u32 {
         0
     }
-    /// What is noted now: the number of the process, 0 where it is not known, `LOOKED_FOR`, `LENT`.
+    /// The note as it is now: the number of the process, 0 where it is not known, `LOOKED_FOR`, `LENT`.
     fn lender(&self) -> u32 {
         0
     }

@@ -242,7 +242,7 @@ impl Os for Linux {
 
     fn lend(&self, is_parent: bool, waits: bool, is_renumbered: bool) -> u32 {
         let number = self.own_number() as u32;
-        // Where numbers tell, a handler of the maker's, which runs before the child is taken back, is not taken for the child.
+        // A handler of the maker's runs before the child is taken back: it is not taken for the child if numbers tell them apart.
         let lent = if waits && (is_renumbered || number == 0) { LENT } else { lending::lender() & LENT };
         let noted = match is_parent {
             true if self.may_ask(libc::SYS_getppid) => number | LOOKED_FOR,
