@@ -58,7 +58,7 @@ pub static FILE_SYSTEM: Experiment = Experiment {
     }],
     pairing: Pairing::Together,
     quick: Plan { repetitions: 1, about: "2 minutes" },
-    full: Plan { repetitions: 1, about: "60 minutes" },
+    full: Plan { repetitions: 1, about: "3 hours" },
     steps: &[
         Step { name: START, what: "the MDS serves an empty file system" },
         Step { name: CREATED, what: "right after the clients created all files and left" },
