@@ -13,7 +13,7 @@ fn the_guide_gives_the_times_of_the_declarations() {
         let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
         assert_eq!(cells.len(), 4, "{}: name, question, --quick, --full", experiment.name);
         for (cell, plan) in cells[2..].iter().zip([&experiment.quick, &experiment.full]) {
-            let about = plan.about.replace("minutes", "min");
+            let about = plan.about.replace("minutes", "min").replace("hours", "h");
             assert!(cell.starts_with(&about), "{}: '{cell}', but {about}", experiment.name);
         }
     }
