@@ -98,7 +98,7 @@ pub fn rendered(raw: &Path) -> Option<String> {
 
 fn is_here(program: &Program, ground: &Ground) -> bool {
     let lacking = ground.lacks(program);
-    let group = if ["untuned", "servers"].contains(&program.sets) { program.sets } else { "programs" };
+    let group = if ["idle", "untuned", "servers"].contains(&program.sets) { program.sets } else { "programs" };
     if let Some(reason) = &lacking {
         eprintln!("without {}: {reason}; `scripts/setup {}` installs what it can", program.name, group);
     }
