@@ -75,17 +75,21 @@ pub fn run(choice: &Choice, places: &Places) -> Result<()> {
     }
     let (folder, file) = Folder::new(choice.out.as_deref(), &places.ours, "programs")?;
     let session = Session { programs, columns, ground };
-    let rows = session.run(choice.rounds, file)?;
+    let (rows, stopped) = session.run(choice.rounds, file)?;
     let versions = session
         .columns
         .iter()
         .filter_map(|column| Some(format!("- {}: {}", column.arm.name, column.version.as_ref()?)));
     let lines = shelf::origin("vcm-bench", &places.ours).into_iter().chain(versions);
     let names: Vec<&str> = session.columns.iter().map(|column| column.arm.name.as_str()).collect();
-    let about = format!("Medians of {} interleaved rounds.", choice.rounds);
+    let about = match stopped {
+        None => format!("Medians of {} interleaved rounds.", choice.rounds),
+        Some(round) => format!("Stopped in round {round} of {} interleaved ones.", choice.rounds),
+    };
     let about = Origin::here(&names, places).led_by(lines).around(&about);
     folder.write(&about, None, &report::markdown(&rows, choice.against.as_deref()))?;
     ensure!(rows.iter().any(Row::is_finished), "no run counts; the page gives the reasons");
+    ensure!(stopped.is_none(), "stopped; the page has what was measured until then");
     Ok(())
 }
 
@@ -98,7 +102,8 @@ pub fn rendered(raw: &Path) -> Option<String> {
 
 fn is_here(program: &Program, ground: &Ground) -> bool {
     let lacking = ground.lacks(program);
-    let group = if ["idle", "untuned", "servers"].contains(&program.sets) { program.sets } else { "programs" };
+    let group =
+        if ["idle", "untuned", "servers"].contains(&program.sets) { program.sets } else { "programs" };
     if let Some(reason) = &lacking {
         eprintln!("without {}: {reason}; `scripts/setup {}` installs what it can", program.name, group);
     }
@@ -116,8 +121,9 @@ struct Session {
 }
 
 impl Session {
-    /// Each row is in the file before the next run starts. What failed once is not tried again.
-    fn run(&self, rounds: usize, raw: std::fs::File) -> Result<Vec<Row>> {
+    /// The rows, and in which round a signal ended the measurement. Each row is in the file before the next run starts. What
+    /// failed once is not tried again.
+    fn run(&self, rounds: usize, raw: std::fs::File) -> Result<(Vec<Row>, Option<usize>)> {
         adopt_orphans()?;
         let (stop, progress, mut writer) =
             (Stop::on_signals()?, Progress::new(), csv::Writer::from_writer(raw));
@@ -127,6 +133,7 @@ impl Session {
         let turns = interleaved(rounds, &self.programs, of);
         progress.begin(turns.len());
         let (mut rows, mut computed): (Vec<Row>, BTreeMap<&str, String>) = (Vec::new(), BTreeMap::new());
+        let mut stopped = None;
         for turn in turns {
             let (program, column) = (*turn.case, turn.allocator);
             let is_it = |row: &Row| row.program == program.name && row.allocator == column.arm.name;
@@ -139,6 +146,7 @@ impl Session {
                 ));
                 let (mut done, stops) = self.once(program, column, &stop);
                 if matches!(done, Err(Failed::Stopped)) {
+                    stopped = Some(turn.pass + 1);
                     break;
                 }
                 if let Ok(trial) = &done
@@ -164,7 +172,7 @@ impl Session {
             progress.cell_done();
         }
         progress.end();
-        Ok(rows)
+        Ok((rows, stopped))
     }
 
     fn once(
