@@ -1,7 +1,8 @@
 //! A run of whole programs, on the C library and on preloads that do not take.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 const BENCH: &str = env!("CARGO_BIN_EXE_vcm-bench");
 
@@ -31,6 +32,34 @@ fn a_run_whose_preload_did_not_take_does_not_count() {
     );
     assert!(page.contains("| best peer | glibc |\n"), "it has no column: {page}");
     assert!(page.contains("| glibc | **1.00** |\n"), "{page}");
+}
+
+#[test]
+fn a_run_that_a_signal_stops_says_in_which_round_and_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(BENCH);
+    command.args([
+        "programs",
+        "--only",
+        "perl, a hash",
+        "--rounds",
+        "500",
+        "--allocators",
+        "glibc",
+        "--output",
+    ]);
+    command.arg(folder.path()).env_remove("CARGO").stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut bench = command.spawn().unwrap();
+    let mut lines = BufReader::new(bench.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("round 2 of 500")), "it ended before its second round");
+    let pid = bench.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let said: Vec<String> = lines.collect();
+    assert!(!bench.wait().unwrap().success(), "{said:?}");
+    assert!(said.iter().any(|line| line.contains("stopped; the page has")), "{said:?}");
+    let mut runs = std::fs::read_dir(folder.path().join("runs")).unwrap();
+    let page = std::fs::read_to_string(runs.next().unwrap().unwrap().path().join("README.md")).unwrap();
+    assert!(page.contains("Stopped in round ") && !page.contains("Medians of 500"), "{page}");
 }
 
 #[test]
