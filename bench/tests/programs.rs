@@ -1,4 +1,4 @@
-//! A run of whole programs, on the C library and on preloads that do not take.
+//! A run of whole programs, on the C library and on preloads that do not take, and one that a signal stops.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
