@@ -194,9 +194,7 @@ races: setup-build ## the core as a heap of one process under gcc's Thread Sanit
 
 # Without a sanitizer the stable compiler will do. Corpora that grew: cargo fuzz cmin -s none TARGET.
 fuzz: setup-build ## each fuzz target: its corpus, then a minute of new inputs; needs cargo install cargo-fuzz
-	cd fuzz && for target in $$(ls corpus); do \
-		$(CARGO) fuzz run -s none --fuzz-dir . $$target -- -max_total_time=$(or $(SECONDS_EACH),60) -max_len=600 || exit 1; \
-	done
+	SECONDS_EACH=$(SECONDS_EACH) PARSERS_EACH=$(PARSERS_EACH) JOBS=$(JOBS) CARGO="$(CARGO)" scripts/fuzz
 
 # Not a part of `make test`, which only looks whether the breaks still fit. NAME=fence for those with that word in their name.
 breaks: setup-build ## break the code on purpose: which break does its test not notice
