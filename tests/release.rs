@@ -108,6 +108,9 @@ fn the_oldest_library_of_a_page_counts() {
     made.write("README.md", &format!("# Front\n\n| a |\n\nLibraries: {new} (a), {old} (b).\n"));
     let (code, said) = made.run(&["README.md"]);
     assert!(code == Some(1) && said.contains(&format!("README.md: library {old} is 61")), "{said}");
+    made.write("README.md", &format!("# Front\n\n| a |\n\nLibrary: {new}, 2026-11-29 to 2026-12-01.\n"));
+    let (code, said) = made.run(&["README.md"]);
+    assert!(code == Some(0), "{said}");
 }
 
 #[test]
